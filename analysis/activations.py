@@ -28,7 +28,7 @@ class Options(AnalysisOptions):
     """Compare the recorded activations of a model between frames and between runs, and
     compute their participation ratio.
 
-    The default are 50 frames."""
+    By default 50 frames are measured."""
 
 
 FRAMES = 50

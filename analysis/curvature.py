@@ -34,7 +34,8 @@ class Options(ModelOptions):
     Hessian by products with vectors, from the loss of its model file. Ctrl-C then
     writes the frames that are measured.
 
-    The default are 20 frames, or 10 for a network with more than 400 parameters."""
+    By default 20 frames are measured, or 10 for a network with more than 400
+    parameters."""
 
     former_names: ClassVar[Mapping[str, str]] = {"--steps": "--frames"}
 

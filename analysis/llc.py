@@ -27,7 +27,7 @@ class Options(ModelOptions):
     run: how degenerate the loss is around the weights. Chains of Langevin dynamics
     sample around each frame. Ctrl-C writes the frames that are measured.
 
-    The default are 10 frames."""
+    By default 10 frames are measured."""
 
     chains: int = 8
     """Number of chains at each frame."""

@@ -1,4 +1,4 @@
-"""The noise of gradients along training, and the edge of stability.
+"""The noise of gradients along training.
 
 python -m analysis.noise RUN.nc
 """
@@ -25,7 +25,7 @@ class Options(ModelOptions):
     noise scale, the rank of their covariance, and how it lies to the leading
     eigenvectors of the Hessian. Ctrl-C writes the frames that are measured.
 
-    The default are 10 frames."""
+    By default 10 frames are measured."""
 
     examples: int = 1024
     """Largest number of examples."""
@@ -35,6 +35,20 @@ class Options(ModelOptions):
 
 FRAMES = 10
 """Default number of frames."""
+HEADINGS = {
+    "loss": "loss",
+    "gradient_size": "gradient",
+    "noise_trace": "trace of noise",
+    "noise_scale": "noise scale",
+    "noise_rank": "effective rank",
+    "noise_along_hessian": "noise along Hessian",
+    "gradient_along_hessian": "gradient along Hessian",
+}
+LEGEND = """
+Medians of the runs, with 95% intervals of several. Noise scale: trace of the covariance
+of the gradients of single examples over the squared norm of their mean; in mini-batches
+of this size noise and gradient are equally large. Along Hessian: fraction in the space
+of its {modes} leading eigenvectors."""
 
 
 def measure(
@@ -62,9 +76,9 @@ def measure(
 def report(measurement: Measurement) -> Report:
     result = measurement.result
     return Report(
-        loss_geometry.noise_table(result),
-        loss_geometry.NOISE_COLUMNS,
-        loss_geometry.NOISE_LEGEND.format(modes=result.attrs["modes"]),
+        loss_geometry.median_table(result, HEADINGS),
+        loss_geometry.median_columns(HEADINGS),
+        LEGEND.format(modes=result.attrs["modes"]),
         figure=plots.plot_gradient_noise(result),
     )
 

@@ -25,7 +25,7 @@ class Options(ModelOptions):
     loss, and correlate their changes with lags. A measure is read from the result of
     another analysis beside the trajectory if there is one, and computed otherwise.
 
-    The default are 40 frames for what is computed."""
+    By default 40 frames are computed."""
 
     show: tuple[str, ...] = ("loss", "sharpness", "rank")
     """Measures: loss, gradient, force, speed, llc, sharpness, noise_scale, rank,

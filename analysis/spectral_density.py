@@ -25,7 +25,7 @@ class Options(ModelOptions):
     by Lanczos quadrature, or from the whole matrix of a model with up to 2,000
     parameters; and the saddle index. Ctrl-C writes the frames that are measured.
 
-    The default are 5 frames."""
+    By default 5 frames are measured."""
 
     matrix: Literal["hessian", "gauss_newton"] = "hessian"
     """Hessian, or Gauss-Newton matrix of a network of this package."""

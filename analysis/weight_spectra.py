@@ -28,7 +28,7 @@ class Options(AnalysisOptions):
     """Compute the singular values of the weights of each layer at frames along a run,
     their effective rank, the distance from the start and the alignment of changes.
 
-    The default are 50 frames."""
+    By default 50 frames are measured."""
 
     values: int = 16
     """Largest number of singular values of a layer that the result has."""

@@ -2,7 +2,7 @@
 (`branch`)."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -371,7 +371,15 @@ def state_at(
     source: xr.Dataset, seeds: np.ndarray, step: int, received: list[int]
 ) -> State:
     """The exact state of the runs with these seeds at a step, from the last restart
-    state at or before it."""
+    state at or before it. Raises TrajectoryError, Interrupted."""
+    return next(states_at(source, seeds, [step], received))
+
+
+def states_at(
+    source: xr.Dataset, seeds: np.ndarray, steps: Sequence[int], received: list[int]
+) -> Iterator[State]:
+    """The exact states of the runs with these seeds at increasing steps. Raises as
+    `state_at` does."""
     path = source.encoding.get("source")
     if "derived" in source.attrs or ("branched_at" in source.attrs and path is None):
         raise TrajectoryError(
@@ -384,18 +392,18 @@ def state_at(
             " the run they are from"
         )
     system = _recorded_system(source)
-    state = (
-        system.initial(seeds)
-        if path is None
-        else _nearest_state(system, source, Path(path), seeds, step)
-    )
-    pacer = StepPacer()
-    while state.step < step:
-        if received:
-            raise Interrupted(received[0], None, state.step, step)
-        with pacer.measure(step - state.step) as number:
-            state = system.advance(state, number)
-    return state
+    state, pacer = system.initial(seeds) if path is None else None, StepPacer()
+    for step in steps:
+        if path is not None:
+            nearest = _nearest_state(system, source, Path(path), seeds, step)
+            if state is None or nearest.step > state.step:
+                state = nearest
+        while state.step < step:
+            if received:
+                raise Interrupted(received[0], None, state.step, step)
+            with pacer.measure(step - state.step) as number:
+                state = system.advance(state, number)
+        yield state
 
 
 def _nearest_state(

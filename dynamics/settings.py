@@ -293,6 +293,9 @@ class OptimizerSettings:
     """Decay rate of the mean squared gradient in adam and adamw."""
     momentum: float = 0.0
     """Momentum; for sgd only."""
+    eps: ClassVar[float] = 1e-8
+    """Adam adds it to the root of the mean squared gradient; the default of
+    torch.optim."""
 
     @property
     def time_step(self) -> float:

@@ -398,6 +398,31 @@ def hutchinson_trace(product: Vectors, size: int, probes: int) -> tuple[float, f
     return float(result.mean()), float(result.std(ddof=1) / np.sqrt(probes))
 
 
+def stability_rates(
+    trajectory: xr.Dataset, run: int, frame: int
+) -> tuple[float, float]:
+    """The learning rate, and Adam's limit of the preconditioned sharpness. NaN if they
+    are not known."""
+    settings = read_settings(trajectory)
+    rate = float(settings.time_step) if getattr(settings, "optimizer", "") else np.nan
+    if "learning_rate" in trajectory:
+        rate = float(trajectory["learning_rate"].isel(run=run, step=frame))
+    beta1 = getattr(settings, "beta1", 0.0)
+    return rate, 2 * (1 + beta1) / ((1 - beta1) * rate) if rate else np.inf
+
+
+def adam_scale(model: RecordedModel, run: int, frame: int) -> torch.Tensor | None:
+    """The inverse root of Adam's preconditioner, (parameter,) float64; None without
+    second moments and before the first update."""
+    step = int(model.trajectory["step"][frame])
+    if not model.has_moments or step == 0:
+        return None
+    settings = read_settings(model.trajectory)
+    moment = model.row(run, frame, SECOND_MOMENT).cpu().double()
+    beta1, eps = getattr(settings, "beta1", 0.0), getattr(settings, "eps", 0.0)
+    return ((1 - beta1**step) * (moment.sqrt() + eps)).rsqrt()
+
+
 class _FrameSpectrum:
     """The variables of one frame; its products are counted on the progress bar."""
 
@@ -450,7 +475,7 @@ class _FrameSpectrum:
         gradient_along, update_along = (
             movement_fractions(pairs.vectors, item) for item in (along, self.update)
         )
-        rate, limit = self._rates()
+        rate, limit = stability_rates(self.model.trajectory, self.run, self.frame)
         preconditioned = self._preconditioned_sharpness(product)
         return {
             "loss": loss,
@@ -480,34 +505,10 @@ class _FrameSpectrum:
 
         return counted
 
-    def _rates(self) -> tuple[float, float]:
-        """The learning rate, and Adam's limit of the preconditioned sharpness. NaN if
-        they are not known."""
-        trajectory, settings = (
-            self.model.trajectory,
-            read_settings(self.model.trajectory),
-        )
-        rate = (
-            float(settings.time_step) if getattr(settings, "optimizer", "") else np.nan
-        )
-        if "learning_rate" in trajectory:
-            rate = float(
-                trajectory["learning_rate"].isel(run=self.run, step=self.frame)
-            )
-        beta1 = getattr(settings, "beta1", 0.0)
-        return rate, 2 * (1 + beta1) / ((1 - beta1) * rate) if rate else np.inf
-
     def _preconditioned_sharpness(self, product: Vectors) -> float:
-        trajectory, settings = (
-            self.model.trajectory,
-            read_settings(self.model.trajectory),
-        )
-        step = int(trajectory["step"][self.frame])
-        if not self.model.has_moments or step == 0:
+        root = adam_scale(self.model, self.run, self.frame)
+        if root is None:
             return np.nan
-        moment = self.model.row(self.run, self.frame, SECOND_MOMENT).cpu().double()
-        beta1, eps = getattr(settings, "beta1", 0.0), getattr(settings, "eps", 0.0)
-        root = ((1 - beta1**step) * (moment.sqrt() + eps)).rsqrt()
         result, _ = spectrum_ends(
             lambda vector: root * product(root * vector),
             self.model.size,

@@ -1,6 +1,7 @@
 from .barriers import loss_barriers as loss_barriers
 from .barriers import match_units as match_units
 from .frame_measures import sharpness as sharpness
+from .edge_of_stability import edge_of_stability as edge_of_stability
 from .gradient_noise import gradient_noise as gradient_noise
 from .hessian_density import gauss_newton_loss as gauss_newton_loss
 from .hessian_density import lanczos_quadrature as lanczos_quadrature
@@ -22,9 +23,8 @@ from .learning_table import calibration_table as calibration_table
 from .learning_table import describe_chains as describe_chains
 from .learning_table import learning_columns as learning_columns
 from .learning_table import learning_table as learning_table
-from .noise_table import NOISE_COLUMNS as NOISE_COLUMNS
-from .noise_table import NOISE_LEGEND as NOISE_LEGEND
-from .noise_table import noise_table as noise_table
+from .median_table import median_columns as median_columns
+from .median_table import median_table as median_table
 from .training_model import training_model as training_model
 from .weight_spectra import effective_rank as effective_rank
 from .weight_spectra import weight_spectra as weight_spectra

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from dynamics.networks.from_trajectory import Network, network_of
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import ModelLoss, RecordedModel
-from dynamics.recording.quantities import PARAMETER
+from dynamics.recording.quantities import PARAMETER, SECOND_MOMENT
 from dynamics.recording.recorded_network import recorded_loss
 from dynamics.settings import (
     MODEL_FILE,
@@ -91,7 +91,8 @@ def training_model(
         return losses(parameters, *batch).mean()
 
     names = {name: f"{PARAMETER}{name}" for name in network.variables}
-    weights = single[list(names)].rename(names)
+    moments = [name for name in single if str(name).startswith(SECOND_MOMENT)]
+    weights = single[[*names, *moments]].rename(names)
     return RecordedModel(weights, ModelLoss(loss, lambda: [batch]), dtype)
 
 

@@ -16,6 +16,7 @@ from .drawing.film_timeline import simultaneous_frames as simultaneous_frames
 from .drawing.panel_grid import PanelGrid as PanelGrid
 from .drawing.panel_grid import default_columns as default_columns
 from .drawing.panel_grid import plot_run as plot_run
+from .edge_figure import plot_edge as plot_edge
 from .embedding_grid import draw_tokens as draw_tokens
 from .embedding_grid import plot_embeddings as plot_embeddings
 from .embedding_grid import save_embeddings_plot as save_embeddings_plot

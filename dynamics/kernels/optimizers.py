@@ -24,7 +24,7 @@ from dynamics.kernels.simd import (
 )
 from dynamics.settings import OptimizerSettings
 
-_EPSILON = 1e-8
+_EPSILON = OptimizerSettings.eps
 _SGD, _ADAM, _ADAMW = range(3)
 
 

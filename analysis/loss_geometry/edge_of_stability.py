@@ -1,0 +1,173 @@
+"""The edge of stability: sharpness over the limit beyond which an optimizer is unstable,
+for gradient descent and for Adam.
+
+Gradient descent with the learning rate lr is unstable along an eigenvector of the
+Hessian H whose eigenvalue exceeds 2 / lr (Cohen et al. 2021, arXiv 2103.00065). Adam is
+unstable if the largest eigenvalue of P^-1/2 H P^-1/2 exceeds 2 (1 + beta1) / ((1 -
+beta1) lr), with P = (1 - beta1^step) (sqrt(v) + eps) and its bias-corrected second
+moments v (Cohen et al. 2022, arXiv 2207.14484). Layers with learning rates lr_i of
+their own scale H_ij by sqrt(lr_i lr_j) / lr."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+
+from analysis.linearization.model_spectrum import (
+    adam_scale,
+    hessian_product,
+    spectrum_ends,
+    stability_rates,
+)
+from analysis.linearization.network_curvature import relative_learning_rates
+from analysis.loss_geometry.frame_measures import BASIS, TOLERANCE, measure_frames
+from dynamics.branching import open_source, states_at
+from dynamics.networks.from_trajectory import network_of
+from dynamics.recording.model_file import ModelFile
+from dynamics.recording.model_loss import RecordedModel, mean_value_and_gradient
+from dynamics.recording.quantities import SECOND_MOMENT
+from dynamics.settings import RecordedSettings
+
+_MOMENT = "exp_avg_sq"
+_VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
+    "loss": ((), "training loss"),
+    "sharpness": ((), "largest eigenvalue of the Hessian of the training loss"),
+    "relative_sharpness": ((), "that eigenvalue times lr / 2"),
+    "preconditioned_sharpness": (
+        (),
+        "largest eigenvalue of the Hessian preconditioned by Adam's second moments",
+    ),
+    "relative_preconditioned": (
+        (),
+        "that eigenvalue over the threshold of stability of Adam",
+    ),
+}
+
+
+def edge_of_stability(
+    trajectory: xr.Dataset,
+    frames: Sequence[int],
+    functions: ModelFile | None = None,
+    log: Callable[[str], Any] | None = None,
+) -> xr.Dataset:
+    """Sharpness over its limit of stability at some frames.
+
+    The second moments of a network of this package come from its exact states, which
+    are computed again from its restart states.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Of a network of this package with its weights, or of a recorded model.
+    frames : sequence of int
+        Increasing indices along `step`.
+    functions : ModelFile, optional
+        Functions of a recorded model.
+    log : callable, optional
+        Called with a line of text about the cost.
+
+    Returns
+    -------
+    xr.Dataset
+        `loss`, `sharpness`, `relative_sharpness`, `preconditioned_sharpness`,
+        `relative_preconditioned` (run, step); dimensionless. The last two are NaN
+        without second moments (for sgd, for a recording without them) and before the
+        first update; what needs a learning rate is NaN if none was recorded.
+
+    Raises
+    ------
+    SettingsError, TrajectoryError
+        As `training_model` and `dynamics.replay` do.
+
+    Examples
+    --------
+    >>> from dynamics import ModularSettings, simulate
+    >>> short = simulate(ModularSettings(n=5), runs=1, steps=20, progress=False)
+    >>> result = edge_of_stability(short, [0, 1])
+    >>> bool(result["relative_preconditioned"][0, 1] > 0)
+    True
+    """
+    selected, rates = trajectory.isel(step=list(frames)), np.ones(1)
+    if trajectory.attrs["system"] != RecordedSettings.system:
+        rates = relative_learning_rates(network_of(trajectory))
+        selected = selected.assign(second_moments(trajectory, frames))
+    root = torch.from_numpy(np.sqrt(rates))
+
+    def before(model: RecordedModel, frame: int, count: int) -> None:
+        if log is not None:
+            log(f"cost        {count} frames of {model.size} parameters, each with")
+            log("            the largest eigenvalues of two matrices")
+
+    def measure(model: RecordedModel, frame: int) -> dict[str, float]:
+        row, losses = model.row(0, frame), model.losses(0, frame)
+        hessian = hessian_product(losses, row)
+        rate, limit = stability_rates(model.trajectory, 0, frame)
+        scale = adam_scale(model, 0, frame)
+        sharpness, preconditioned = (
+            np.nan
+            if factor is None
+            else _largest_eigenvalue(hessian, root * factor, model.size)
+            for factor in (torch.ones(model.size).double(), scale)
+        )
+        return {
+            "loss": float(mean_value_and_gradient(losses, row)[0]),
+            "sharpness": sharpness,
+            "relative_sharpness": sharpness * rate / 2,
+            "preconditioned_sharpness": preconditioned,
+            "relative_preconditioned": preconditioned / limit,
+        }
+
+    return measure_frames(
+        selected,
+        range(len(frames)),
+        measure,
+        _VARIABLES,
+        {},
+        functions=functions,
+        before=before,
+    )
+
+
+def _largest_eigenvalue(
+    product: Callable[[torch.Tensor], torch.Tensor], factor: torch.Tensor, size: int
+) -> float:
+    """The largest eigenvalue of a matrix whose rows and columns are multiplied by a
+    factor (parameter,)."""
+    pairs, _ = spectrum_ends(
+        lambda vector: factor * product(factor * vector),
+        size,
+        1,
+        "LA",
+        TOLERANCE,
+        BASIS,
+    )
+    return float(pairs.values[-1])
+
+
+def second_moments(
+    trajectory: xr.Dataset, frames: Sequence[int]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The bias-corrected second moments of Adam at some frames of a network of this
+    package, as variables ``second_moment.NAME`` (run, step, ...) as in recordings;
+    empty for another optimizer. Raises as `dynamics.replay` does."""
+    network: Any = network_of(trajectory)
+    if network.settings.optimizer == "sgd":
+        return {}
+    steps = trajectory["step"].values[list(frames)].tolist()
+    rows = []
+    seeds = trajectory["seed"].values
+    states: Any = states_at(open_source(trajectory), seeds, steps, [])
+    for state in states:
+        moments = state.moments.get(_MOMENT, np.zeros_like(state.weights))
+        rows.append(moments / (1 - network.settings.beta2 ** max(1, state.updates)))
+    flat = np.split(np.stack(rows, axis=1), np.cumsum(network.lengths)[:-1], axis=-1)
+    variables = {}
+    for (name, dims), values in zip(network.variables.items(), flat, strict=True):
+        shape = (*values.shape[:2], *(trajectory.sizes[dim] for dim in dims))
+        variables[f"{SECOND_MOMENT}{name}"] = (
+            ("run", "step", *dims),
+            values.reshape(shape),
+        )
+    return variables
