@@ -51,6 +51,7 @@ CASES = [
     ("landscape", "modular", {"points": 9, "plane": "lines"}),
     ("llc", "modular", {"selection": Selection(runs=2, frames=3), "draws": 20}),
     ("noise", "modular", {"selection": Selection(runs=2, frames=4)}),
+    ("edge", "modular", {"selection": Selection(runs=2, frames=4)}),
     ("pair_law", "modular", {"selection": Selection(runs=3)}),
     ("progress", "transformer", {}),
     ("sparsity", "sparse", {}),
