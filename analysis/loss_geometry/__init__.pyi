@@ -1,7 +1,7 @@
 from .barriers import loss_barriers as loss_barriers
 from .barriers import match_units as match_units
-from .frame_measures import sharpness as sharpness
 from .edge_of_stability import edge_of_stability as edge_of_stability
+from .frame_measures import sharpness as sharpness
 from .gradient_noise import gradient_noise as gradient_noise
 from .hessian_density import gauss_newton_loss as gauss_newton_loss
 from .hessian_density import lanczos_quadrature as lanczos_quadrature
