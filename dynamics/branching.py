@@ -392,12 +392,16 @@ def states_at(
             " the run they are from"
         )
     system = _recorded_system(source)
-    state, pacer = system.initial(seeds) if path is None else None, StepPacer()
+    pacer = StepPacer()
+    state = (
+        system.initial(seeds)
+        if path is None
+        else _nearest_state(system, source, Path(path), seeds, steps[0])
+    )
     for step in steps:
         if path is not None:
             nearest = _nearest_state(system, source, Path(path), seeds, step)
-            if state is None or nearest.step > state.step:
-                state = nearest
+            state = max(state, nearest, key=lambda item: item.step)
         while state.step < step:
             if received:
                 raise Interrupted(received[0], None, state.step, step)

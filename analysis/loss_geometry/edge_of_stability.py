@@ -91,7 +91,8 @@ def edge_of_stability(
     """
     selected, rates = trajectory.isel(step=list(frames)), np.ones(1)
     if trajectory.attrs["system"] != RecordedSettings.system:
-        rates = relative_learning_rates(network_of(trajectory))
+        network: Any = network_of(trajectory)
+        rates = relative_learning_rates(network)
         selected = selected.assign(second_moments(trajectory, frames))
     root = torch.from_numpy(np.sqrt(rates))
 
