@@ -141,7 +141,7 @@ def _plot_with_class_map(data: FigureData, chosen: RunChoice) -> DrawnFigure:
 def ca_e(data: FigureData) -> DrawnFigure:
     """Fourteen embeddings beside their class maps, or four in a small picture."""
     runs, rule = runs_with_seeds(data.only, range(10, 24), 4 if data.small else None)
-    columns, side = (2, 2.35) if data.small else (3, 2.7)
+    columns, side = (2, 3.1) if data.small else (3, 2.9)
     figure = _plot_class_map_pairs(data.only, runs, min(columns, len(runs)), side)
     rule = (
         f"{rule[0].upper()}{rule[1:]}. Left of each pair the embedding at the end,"
@@ -158,14 +158,14 @@ def _plot_class_map_pairs(
     trajectory: xr.Dataset, runs: Sequence[int], columns: int, side: float
 ) -> Figure:
     """A pair of panels a run, embedding and class map, over a legend of both."""
-    rows, key = -(-len(runs) // columns), 0.75
+    rows, key, head = -(-len(runs) // columns), 0.75, 1.5 * HEAD
     pair = 2 * side + 2 * GAP
     width = columns * (pair + 2 * GAP)
-    figure = new_figure(width, rows * (side + HEAD) + key + GAP)
+    figure = new_figure(width, rows * (side + head) + key + GAP)
     for place, run in enumerate(runs):
         state = final_state(trajectory, run)
         left = GAP + place % columns * (pair + 2 * GAP)
-        bottom = figure.get_figheight() - (place // columns + 1) * (side + HEAD)
+        bottom = figure.get_figheight() - (place // columns + 1) * (side + head)
         embedding = add_axes_in_inches(figure, left, bottom, side, side)
         draw_embedding(embedding, state, name_run(trajectory, run))
         embedding.set_label("embedding")

@@ -23,6 +23,7 @@ from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Size
 from analysis.reproduction.verification.samples import Estimate
 from tests.analysis.reproduction.conftest import RUNNER, SIZES
+from tests.conftest import ROOT
 
 NAMES = list(EXPERIMENTS)
 BEGIN_FROM_OTHERS = {"vc.transfer", "vc.vocabularies", "vc.finetuning"}
@@ -69,6 +70,22 @@ def test_sizes_times_and_ensembles_are_declared(experiment):
     assert evidence_path(experiment, params, RUNNER) != evidence_path(
         other, params, RUNNER
     )
+
+
+def test_evidence_of_the_reports_is_of_the_present_numerics_and_of_one_commit():
+    runner = dataclasses.replace(RUNNER, evidence=ROOT / "docs" / "evidence")
+    paths = [
+        evidence_path(experiment, experiment.default.params, runner)
+        for experiment in EXPERIMENTS.values()
+    ]
+    assert sorted(paths) == sorted(runner.evidence.iterdir())
+    assert sum(path.stat().st_size for path in paths) < 5e6
+    commits = set()
+    for path in paths:
+        with xr.open_dataset(path) as dataset:
+            commits.add(dataset.attrs["git_commit"])
+    (commit,) = commits
+    assert not commit.endswith("+")
 
 
 def test_evidence_of_the_ablation_depends_on_the_values_of_its_panels(monkeypatch):
