@@ -6,7 +6,8 @@ python -m analysis.activations "seed*.nc"
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
 
 from analysis import plots, structures
 from analysis.command_line.record import (
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Options(AnalysisOptions):
     """Compare the recorded activations of a model between frames and between runs, and
-    compute their participation ratio.
+    compute their participation ratio. Ctrl-C writes the frames that are
+    measured.
 
     By default 50 frames are measured."""
 
@@ -45,12 +47,14 @@ COLUMNS = [
 ]
 
 
-def measure(trajectory: xr.Dataset, selection: Selection) -> xr.Dataset:
+def measure(trajectory: xr.Dataset, selection: Selection, log: TextIO) -> xr.Dataset:
     frames = selected_frames(
         trajectory, selection if selection.selects_frames else FRAMES
     )
     selected = selection.select_runs(trajectory)
-    return structures.representation_measures(selected, frames.tolist())
+    return structures.representation_measures(
+        selected, frames.tolist(), partial(print, file=log, flush=True)
+    )
 
 
 def report(measurement: Measurement) -> Report:

@@ -42,7 +42,7 @@ class Options(TableOptions):
     out: Path | None = None
     """Report to write: FILE.md, and beside it FILE-PAPER.md for each paper. Default:
     report-SIZE.md beside the measurements, or no report with --only."""
-    evidence: Path = verification.EVIDENCE_FOLDER
+    evidence: Path = Path("runs/verify")
     """Folder of the measurements. Those of docs/report.md are in docs/evidence."""
     pictures: bool = True
     """Draw figures for the report."""

@@ -6,7 +6,8 @@ python -m analysis.weight_spectra RUN.nc
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
 
 from analysis import loss_geometry, plots
 from analysis.command_line.record import (
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Options(AnalysisOptions):
     """Compute the singular values of the weights of each layer at frames along a run,
-    their effective rank, the distance from the start and the alignment of changes.
+    their effective rank, the distance from the start and the alignment of changes. Ctrl-C writes the frames that are
+    measured.
 
     By default 50 frames are measured."""
 
@@ -48,12 +50,17 @@ COLUMNS = [
 ]
 
 
-def measure(trajectory: xr.Dataset, selection: Selection, values: int) -> xr.Dataset:
+def measure(
+    trajectory: xr.Dataset, selection: Selection, values: int, log: TextIO
+) -> xr.Dataset:
     frames = selected_frames(
         trajectory, selection if selection.selects_frames else FRAMES
     )
     return loss_geometry.weight_spectra(
-        selection.select_runs(trajectory), frames.tolist(), values
+        selection.select_runs(trajectory),
+        frames.tolist(),
+        values,
+        partial(print, file=log, flush=True),
     )
 
 

@@ -5,13 +5,16 @@ single row. With its singular values s_i and p_i = s_i / (sum of all), the effec
 rank is exp(- sum of p_i log p_i) (Roy and Vetterli 2007, EUSIPCO 606), and the stable
 rank (sum of s_i^2) / s_1^2."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.special import entr
 
 from analysis.output.results import dimensionless
+from analysis.structures.layer_measures import measure_layers
 from dynamics.networks.from_trajectory import network_of
 from dynamics.recording.model_loss import parameter_shapes
 from dynamics.recording.quantities import PARAMETER
@@ -63,7 +66,10 @@ def effective_rank(singular_values: np.ndarray) -> np.ndarray:
 
 
 def weight_spectra(
-    trajectory: xr.Dataset, frames: Sequence[int], values: int = 16
+    trajectory: xr.Dataset,
+    frames: Sequence[int],
+    values: int = 16,
+    log: Callable[[str], Any] | None = None,
 ) -> xr.Dataset:
     """Singular values, ranks and motion of each layer at some frames.
 
@@ -75,6 +81,8 @@ def weight_spectra(
         Indices along `step`, in increasing order.
     values : int
         Largest number of singular values that the result has; ranks use all.
+    log : callable, optional
+        Called with a line of text about the cost.
 
     Returns
     -------
@@ -82,6 +90,8 @@ def weight_spectra(
         `effective_rank`, `stable_rank`, `norm`, `distance` and `update_alignment` (run,
         step, layer) and `singular_value` (run, step, layer, value), descending; all
         dimensionless. NaN where a run has diverged, and where a cosine is not defined.
+        SIGINT after the first frame leaves NaN in the others, whose number is the
+        attribute `frames_left`.
 
     Raises
     ------
@@ -99,50 +109,63 @@ def weight_spectra(
     0.0
     """
     check_integer("values", values, 1, 10**6)
-    frames = list(frames)
-    valid = valid_frames(trajectory).values[:, frames]
-    layers = []
-    for weights in weight_arrays(trajectory).values():
-        rows = weights.shape[2] if weights.ndim > 3 else 1
-        shape = (*valid.shape, rows, -1)
-        matrices = weights.isel(step=frames).values.reshape(shape).astype(np.float64)
-        matrices = np.where(valid[..., None, None], matrices, 0.0)
-        start = weights.isel(step=0).values.reshape(len(valid), 1, rows, -1)
-        spectrum = np.linalg.svd(matrices, compute_uv=False)
-        norm = np.linalg.norm(spectrum, axis=-1)
-        changes = np.diff(matrices, axis=1).reshape(*valid[:, 1:].shape, -1)
-        before, after = changes[:, :-1], changes[:, 1:]
-        alignment = np.full(valid.shape, np.nan)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            lengths = np.linalg.norm(before, axis=-1) * np.linalg.norm(after, axis=-1)
-            alignment[:, 1:-1] = (before * after).sum(axis=-1) / lengths
-            stable = np.square(norm / spectrum[..., 0])
-        largest = np.full((*valid.shape, values), np.nan)
-        largest[..., : spectrum.shape[-1]] = spectrum[..., :values]
-        measures = (
-            effective_rank(spectrum),
-            stable,
-            norm,
-            np.linalg.norm(matrices - start, axis=(-2, -1)),
-            np.where(np.roll(valid, -1, axis=1), alignment, np.nan),
-            *np.moveaxis(largest, -1, 0),
+    start = _matrices(trajectory, 0)
+    if log is not None:
+        shapes = ", ".join(
+            f"{rows} x {columns}" for _, rows, columns in map(np.shape, start)
         )
-        layers.append(np.where(valid, measures, np.nan))
-    stacked = np.stack(layers, axis=-1)
-    dims = ("run", "step", "layer")
-    data: dict[str, tuple] = {
-        name: (dims, array, dimensionless(meaning))
-        for array, (name, meaning) in zip(stacked, _MEANINGS.items(), strict=False)
-    }
-    singular = np.moveaxis(stacked[len(_MEANINGS) :], 0, -1)
-    data["singular_value"] = (
-        (*dims, "value"),
-        singular,
-        dimensionless("largest singular values, descending"),
+        log(f"cost        {len(frames)} frames of {len(start[0])} runs, each with the")
+        log(f"            singular values of {shapes}")
+
+    @functools.lru_cache(maxsize=3)
+    def matrices(place: int) -> list[np.ndarray]:
+        return _matrices(trajectory, frames[place])
+
+    def measure(place: int) -> np.ndarray:
+        is_inner = 0 < place < len(frames) - 1
+        layers = []
+        for layer, matrix in enumerate(matrices(place)):
+            singular = np.linalg.svd(np.nan_to_num(matrix), compute_uv=False)
+            norm = np.linalg.norm(singular, axis=-1)
+            alignment = np.full(len(matrix), np.nan)
+            if is_inner:
+                alignment = _cosines(
+                    matrix - matrices(place - 1)[layer],
+                    matrices(place + 1)[layer] - matrix,
+                )
+            with np.errstate(invalid="ignore", divide="ignore"):
+                stable = np.square(norm / singular[:, 0])
+            distance = np.linalg.norm(matrix - start[layer], axis=(1, 2))
+            largest = np.full((values, len(matrix)), np.nan)
+            largest[: singular.shape[1]] = singular.T[:values]
+            rank = effective_rank(singular)
+            layers.append(np.stack([rank, stable, norm, distance, alignment, *largest]))
+        return np.stack(layers, axis=-1)
+
+    result = measure_layers(
+        trajectory, frames, list(weight_arrays(trajectory)), _MEANINGS, measure
     )
-    coords = {
-        "step": trajectory["step"].values[frames],
-        "seed": ("run", trajectory["seed"].values),
-        "layer": list(weight_arrays(trajectory)),
-    }
-    return xr.Dataset(data, coords, {"system": trajectory.attrs["system"]})
+    singular_values = result["further"].rename(further="value")
+    singular_values.attrs = dimensionless("largest singular values, descending")
+    result["singular_value"] = singular_values.transpose(..., "value")
+    return result.drop_dims("further")
+
+
+def _matrices(trajectory: xr.Dataset, frame: int) -> list[np.ndarray]:
+    """The layers at a frame, (run, row, column) each; NaN where a run has diverged."""
+    is_valid = valid_frames(trajectory).values[:, frame, None, None]
+    matrices = []
+    for weights in weight_arrays(trajectory).values():
+        values = weights.isel(step=frame).values.astype(np.float64)
+        rows = values.shape[1] if values.ndim > 2 else 1
+        matrices.append(
+            np.where(is_valid, values.reshape(len(values), rows, -1), np.nan)
+        )
+    return matrices
+
+
+def _cosines(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Cosines between matrices (run, row, column): (run,)."""
+    lengths = np.linalg.norm(before, axis=(1, 2)) * np.linalg.norm(after, axis=(1, 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (before * after).sum(axis=(1, 2)) / lengths

@@ -1,17 +1,18 @@
 """Recorded activations along training: their dimension, and how similar they are between
 frames and between runs."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from analysis.output.results import dimensionless
+from analysis.structures.layer_measures import measure_layers
 from analysis.structures.procrustes import procrustes_distance
 from analysis.structures.similarity import linear_cka, participation_ratio
 from dynamics.errors import TrajectoryError
-from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import ACTIVATION
 
 _MEANINGS = {
@@ -24,7 +25,9 @@ _MEANINGS = {
 
 
 def representation_measures(
-    trajectory: xr.Dataset, frames: Sequence[int]
+    trajectory: xr.Dataset,
+    frames: Sequence[int],
+    log: Callable[[str], Any] | None = None,
 ) -> xr.Dataset:
     """Dimension and similarity of all recorded activations at some frames.
 
@@ -35,6 +38,8 @@ def representation_measures(
         with the same probe.
     frames : sequence of int
         Indices along `step`.
+    log : callable, optional
+        Called with a line of text about the cost.
 
     Returns
     -------
@@ -42,7 +47,8 @@ def representation_measures(
         `participation_ratio`, `cka_to_last`, `cka_step`, `procrustes_to_last` and
         `cka_between_runs` (run, step, layer), dimensionless; the first axis of an
         activation is that of examples. NaN where a run has diverged, and where there is
-        no frame before or no other run.
+        no frame before or no other run. SIGINT after the first frame leaves NaN in the
+        others, whose number is the attribute `frames_left`.
 
     Raises
     ------
@@ -70,38 +76,46 @@ def representation_measures(
     if not names:
         how = "dynamics.record(..., activations=..., probe=...) records them"
         raise TrajectoryError(f"variables {ACTIVATION}NAME: missing; {how}")
-    frames = list(frames)
-    valid = valid_frames(trajectory).values[:, frames]
-    runs = len(valid)
-    layers = []
-    for name in names:
-        values = trajectory[name].transpose("run", "step", ...).isel(step=frames).values
-        x = values.reshape(*values.shape[:3], -1)
-        before, between = np.full((2, *valid.shape), np.nan)
-        before[:, 1:] = linear_cka(x[:, 1:], x[:, :-1])
-        if runs > 1:
-            total = np.zeros(valid.shape)
-            for one, other in combinations(range(runs), 2):
-                similarity = linear_cka(x[one], x[other])
-                total[[one, other]] += similarity
-            between = total / (runs - 1)
-        last = x[:, -1:]
-        measures = (
-            participation_ratio(x),
-            linear_cka(x, last),
-            before,
-            procrustes_distance(x, last),
-            between,
+    runs = trajectory.sizes["run"]
+    if log is not None:
+        log(f"cost        {len(frames)} frames of {len(names)} layers, each with")
+        log(
+            f"            {3 * runs + runs * (runs - 1) // 2} comparisons of activations"
         )
-        layers.append(np.where(valid, measures, np.nan))
-    stacked = np.stack(layers, axis=-1)
-    data = {
-        name: (("run", "step", "layer"), array, dimensionless(meaning))
-        for array, (name, meaning) in zip(stacked, _MEANINGS.items(), strict=True)
-    }
-    coords = {
-        "step": trajectory["step"].values[frames],
-        "seed": ("run", trajectory["seed"].values),
-        "layer": [name.removeprefix(ACTIVATION) for name in names],
-    }
-    return xr.Dataset(data, coords, {"system": trajectory.attrs["system"]})
+
+    @functools.lru_cache(maxsize=2)
+    def activations(place: int) -> list[np.ndarray]:
+        frame = trajectory[names].isel(step=frames[place])
+        return [
+            frame[name].transpose("run", ...).values.reshape(*frame[name].shape[:2], -1)
+            for name in names
+        ]
+
+    last = activations(len(frames) - 1)
+
+    def measure(place: int) -> np.ndarray:
+        layers = []
+        for layer, x in enumerate(activations(place)):
+            before, between = np.full((2, runs), np.nan)
+            if place:
+                before = linear_cka(x, activations(place - 1)[layer])
+            if runs > 1:
+                between = np.zeros(runs)
+                for one, other in combinations(range(runs), 2):
+                    between[[one, other]] += linear_cka(x[one], x[other]) / (runs - 1)
+            layers.append(
+                np.stack(
+                    [
+                        participation_ratio(x),
+                        linear_cka(x, last[layer]),
+                        before,
+                        procrustes_distance(x, last[layer]),
+                        between,
+                    ]
+                )
+            )
+        return np.stack(layers, axis=-1)
+
+    layers = [name.removeprefix(ACTIVATION) for name in names]
+    result = measure_layers(trajectory, frames, layers, _MEANINGS, measure)
+    return result.drop_dims("further")

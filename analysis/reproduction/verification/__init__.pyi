@@ -23,7 +23,6 @@ from .evidence import gather_evidence as gather_evidence
 from .evidence import precompute_ensembles as precompute_ensembles
 from .evidence import print_plan as print_plan
 from .evidence import schedule_experiments as schedule_experiments
-from .experiment import EVIDENCE_FOLDER as EVIDENCE_FOLDER
 from .experiment import WEIGHTS as WEIGHTS
 from .experiment import Experiment as Experiment
 from .experiment import Params as Params

@@ -1,8 +1,11 @@
 """Spectra of weights against their definitions, and of matrices with given ranks."""
 
+import signal
+
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 import dynamics
 from analysis.loss_geometry import effective_rank, weight_spectra
@@ -48,3 +51,27 @@ def test_ranks_of_a_network_and_the_command(tmp_path, output_of):
     text = output_of("analysis.weight_spectra", tmp_path / "m.nc", "--frames", "3")
     assert "effective rank" in text
     assert (tmp_path / "m-weight_spectra.png").stat().st_size > 1000
+
+
+def test_interrupted_spectra_have_the_frames_before(monkeypatch):
+    trained = dynamics.simulate(
+        ModularSettings(n=5), runs=1, steps=30, every=10, progress=False
+    )
+    whole = weight_spectra(trained, range(4))
+    measure_matrices = np.linalg.svd
+    calls = iter(range(100))
+
+    def interrupted_svd(*args, **kwargs):
+        if next(calls) == 12:
+            signal.raise_signal(signal.SIGINT)
+        return measure_matrices(*args, **kwargs)
+
+    monkeypatch.setattr(np.linalg, "svd", interrupted_svd)
+    lines = []
+    result = weight_spectra(trained, range(4), log=lines.append)
+    assert "4 frames of 1 runs" in lines[0]
+    assert result.attrs["frames_left"] == 2
+    xr.testing.assert_equal(
+        result.isel(step=slice(2)).drop_attrs(), whole.isel(step=slice(2)).drop_attrs()
+    )
+    assert result["norm"].isel(step=slice(2, None)).isnull().all()
