@@ -4,10 +4,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from analysis.panels.colours import named_colours
+from analysis.panels.colours import colour, named_colours
 from analysis.plots.curvature_figure import step_limits, use_log_axis
 from analysis.plots.curves import largest_layers, plot_quartile_band
-from analysis.plots.figure_files import in_style, new_panels
+from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
 _PANELS = {
     "effective_rank": "effective rank",
@@ -29,19 +29,19 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     names = result["layer"].values[largest_layers(distances)].tolist()
     step = result["step"].values
     for panel, (variable, label) in zip(panels, _PANELS.items(), strict=False):
-        for name, colour in zip(names, named_colours(names), strict=True):
+        for name, layer_colour in zip(names, named_colours(names), strict=True):
             plot_quartile_band(
-                panel, step, result[variable].sel(layer=name), colour, name
+                panel, step, result[variable].sel(layer=name), layer_colour, name
             )
         panel.set(ylabel=label, title=f"{label}, by layer")
-    panels[0].legend()
     panels[2].set_ylim(-1.05, 1.05)
     ranks = result["effective_rank"].isel(step=-1).median("run")
     largest = result["layer"].values[int(np.nanargmax(ranks.values))]
     spectrum = result["singular_value"].sel(layer=largest).median("run")
-    panels[3].plot(step, spectrum.values, linewidth=0.8)
+    panels[3].plot(step, spectrum.values, color=colour("ink"), linewidth=0.8)
     use_log_axis(panels[3])
     panels[3].set(ylabel="singular value", title=f"singular values of {largest}")
     for panel in panels:
         panel.set(xlabel="step", xlim=step_limits(step))
+    draw_legend(figure)
     return figure

@@ -56,6 +56,7 @@ CASES = [
     ("progress", "transformer", {}),
     ("sparsity", "sparse", {}),
     ("spikes", "sparse", {}),
+    ("weight_spectra", "sparse", {"selection": Selection(runs=4, frames=6)}),
 ]
 STYLES = [("screen", False), ("paper", False), ("paper", True)]
 """The style dark has the layout of screen, with other colours."""
