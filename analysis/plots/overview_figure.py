@@ -39,7 +39,8 @@ def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
             panel.plot(steps[finite], values[index][finite], **line)
         _draw_events(panel, result, run)
         panel.set(ylabel=name, xlim=step_limits(steps))
-        if name == "loss" and np.nanmin(values) > 0:
+        positive = values[np.isfinite(values)]
+        if positive.min() > 0 and (name == "loss" or np.ptp(np.log10(positive)) > 1.5):
             panel.set_yscale("log")
     panels[len(names) - 1].set_xlabel("step; bands: drops and plateaus, lines: spikes")
     for panel in panels[len(names) :]:
@@ -60,9 +61,9 @@ def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
 
 
 def _draw_events(panel: Axes, result: xr.Dataset, run: int) -> None:
-    if "event_of_run" not in result:
+    if "event" not in result.dims:
         return
-    for index in np.flatnonzero(result["event_of_run"] == run):
+    for index in np.flatnonzero(result["of_run"] == run):
         event = result.isel(event=index)
         kind = str(event["event_kind"].values)
         if kind == "spike":

@@ -52,6 +52,7 @@ CASES = [
     ("llc", "modular", {"selection": Selection(runs=2, frames=3), "draws": 20}),
     ("noise", "modular", {"selection": Selection(runs=2, frames=4)}),
     ("edge", "modular", {"selection": Selection(runs=2, frames=4)}),
+    ("overview", "sparse", {"selection": Selection(runs=4)}),
     ("pair_law", "modular", {"selection": Selection(runs=3)}),
     ("progress", "transformer", {}),
     ("sparsity", "sparse", {}),

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 
 import dynamics
+from analysis.plots import plot_overview
 from analysis.transitions import lagged_correlation, run_overview
 from dynamics import ModularSettings
 from dynamics.settings import SettingsError
@@ -48,3 +50,19 @@ def test_measures_of_a_network_and_its_results(tmp_path, output_of):
     assert (tmp_path / "m-overview.png").stat().st_size > 1000
     with pytest.raises(SettingsError, match="show: found nothing"):
         run_overview(trained, ["loss", "nothing"], frames)
+
+
+def test_the_events_of_the_run_are_drawn():
+    trained = dynamics.simulate(
+        ModularSettings(n=5), runs=2, steps=60, every=2, progress=False
+    )
+    loss = np.where(np.arange(31) < 12, 1.0, 0.01)
+    trained["loss"].values[:] = loss[None, :, None]
+    trained["loss"].values[0] = 1.0
+    result = run_overview(trained, ["loss", "rank"], range(31))
+    for run, bands in ((0, set()), (1, {"drop"})):
+        panel = plot_overview(result, run).axes[0]
+        kinds = result["event_kind"].values[result["of_run"].values == run]
+        assert bands <= set(kinds.tolist())
+        spans = [patch for patch in panel.patches if isinstance(patch, Rectangle)]
+        assert len(spans) == np.isin(kinds, ["drop", "plateau"]).sum()
