@@ -141,7 +141,7 @@ def _plot_with_class_map(data: FigureData, chosen: RunChoice) -> DrawnFigure:
 def ca_e(data: FigureData) -> DrawnFigure:
     """Fourteen embeddings beside their class maps, or four in a small picture."""
     runs, rule = runs_with_seeds(data.only, range(10, 24), 4 if data.small else None)
-    columns, side = (2, 3.1) if data.small else (3, 2.9)
+    columns, side = (2, 2.5) if data.small else (3, 2.9)
     figure = _plot_class_map_pairs(data.only, runs, min(columns, len(runs)), side)
     rule = (
         f"{rule[0].upper()}{rule[1:]}. Left of each pair the embedding at the end,"
