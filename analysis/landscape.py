@@ -6,8 +6,9 @@ python -m analysis.landscape RUN.nc
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import dynamics
 from analysis import loss_geometry, plots
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 class Options(ModelOptions):
     """Compute the training loss on a plane through the parameters of the first of the
     selected runs, with the run projected on it; or on the lines between the last frames
-    of all selected runs, before and after their hidden units are matched."""
+    of all selected runs, before and after their hidden units are matched. Ctrl-C
+    writes the rows of a plane that are computed."""
 
     plane: Literal["trajectory", "frames", "random", "lines"] = "trajectory"
     """Along the two leading principal components of the run's frames; through three
@@ -42,6 +44,7 @@ def measure(
     plane: Literal["trajectory", "frames", "random", "lines"],
     points: int,
     seed: int,
+    log: TextIO,
 ) -> xr.Dataset:
     functions = dynamics.find_model(trajectory, model, trust_model)
     frames = selection.frame_indices(trajectory).tolist()
@@ -51,7 +54,13 @@ def measure(
             runs, frames[-1], points, functions=functions
         )
     return loss_geometry.loss_landscape(
-        runs, frames, plane, points=points, seed=seed, functions=functions
+        runs,
+        frames,
+        plane,
+        points=points,
+        seed=seed,
+        functions=functions,
+        log=partial(print, file=log, flush=True),
     )
 
 

@@ -207,7 +207,11 @@ class Analysis:
         _print_reports(reports, measurements, options)
         if not self.files_first:
             self._write(measurements, reports, outs)
-        if any(item.result.attrs.get("frames_left") for item in measurements):
+        if any(
+            item.result.attrs.get(name)
+            for item in measurements
+            for name in ("frames_left", "rows_left")
+        ):
             raise KeyboardInterrupt
 
     def _open(

@@ -6,12 +6,13 @@ arXiv 1712.09913). Random directions are scaled, filter by filter, to the norm o
 weights (same source); a filter is an entry along the first axis of a weight, and biases
 are not changed."""
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 import xarray as xr
+from tqdm import tqdm
 
 from analysis.loss_geometry.frame_measures import few_threads
 from analysis.loss_geometry.training_model import training_model
@@ -108,6 +109,7 @@ def loss_landscape(
     points: int = 31,
     seed: int = 0,
     functions: ModelFile | None = None,
+    log: Callable[[str], Any] | None = None,
 ) -> xr.Dataset:
     """The training loss of a run on a plane through its parameters.
 
@@ -129,6 +131,8 @@ def loss_landscape(
         Of the random directions.
     functions : ModelFile, optional
         Functions of a recorded model.
+    log : callable, optional
+        Called with a line of text about the cost.
 
     Returns
     -------
@@ -138,7 +142,8 @@ def loss_landscape(
         the plane, its own `frame_loss`, and the loss of its projection
         `projected_loss`; `explained` (direction), the fraction of the variance of the
         frames around the origin. All in units of the parameters, or dimensionless; in
-        random directions 1 is the norm of the weights.
+        random directions 1 is the norm of the weights. SIGINT leaves NaN in the rows
+        of the grid that are left, whose number is the attribute `rows_left`.
 
     Raises
     ------
@@ -183,7 +188,6 @@ def loss_landscape(
     grid = torch.cartesian_prod(v, u).flip(1)
     projected = surface.parameters(places)
     with few_threads(model, points), torch.no_grad():
-        whole = [losses_at(losses, surface.parameters(part)) for part in grid.split(64)]
         frame_loss = np.array(
             [
                 losses_at(model.losses(0, frame), row[None])[0]
@@ -191,6 +195,11 @@ def loss_landscape(
             ]
         )
         projected_loss = losses_at(losses, projected)
+        if log is not None:
+            log(f"cost        {points} x {points} losses of {len(rows[0])} parameters")
+        loss, rows_left = _losses_on_grid(
+            losses, [surface.parameters(row) for row in grid.split(points)]
+        )
     by_frame = {
         "frame_u": (places[:, 0].numpy(), "coordinate u of the frame"),
         "frame_v": (places[:, 1].numpy(), "coordinate v of the frame"),
@@ -206,7 +215,7 @@ def loss_landscape(
         {
             "loss": (
                 ("v", "u"),
-                np.concatenate(whole).reshape(points, points),
+                loss,
                 dimensionless("training loss on the plane"),
             ),
             "explained": (
@@ -225,5 +234,23 @@ def loss_landscape(
             "model": getattr(settings, "model", settings.system),
             "plane": plane,
             "seed": int(trajectory["seed"].values[run]),
+            "rows_left": rows_left,
         },
     )
+
+
+def _losses_on_grid(
+    losses: Sequence[FlatLoss], grid: Sequence[torch.Tensor]
+) -> tuple[np.ndarray, int]:
+    """The losses of all rows of a grid (point, parameter), (row, point), and the number
+    of rows that SIGINT has left, which are NaN."""
+    values = np.full((len(grid), len(grid[0])), np.nan)
+    measured = 0
+    try:
+        for row in tqdm(grid, unit="row", leave=False, disable=None):
+            values[measured] = losses_at(losses, row)
+            measured += 1
+    except KeyboardInterrupt:
+        if not measured:
+            raise
+    return values, len(grid) - measured

@@ -1,5 +1,8 @@
 """Landscapes of models whose loss is known, and barriers between equal networks."""
 
+import signal
+from importlib import import_module
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +10,11 @@ import xarray as xr
 
 import dynamics
 from analysis.loss_geometry import loss_barriers, loss_landscape, training_model
-from analysis.loss_geometry.landscape import random_plane
+from analysis.loss_geometry.landscape import losses_at, random_plane
+from analysis.plots import plot_landscape
 from dynamics import ModelFile, ModularSettings, SettingsError
 
+landscape = import_module("analysis.loss_geometry.landscape")
 POSITIONS = torch.tensor([[3.0, 1.0], [1.0, 1.5], [0.5, 0.125], [0.0, 0.0]]).double()
 
 
@@ -141,3 +146,25 @@ def test_the_command(trained, plane, tmp_path, output_of):
     )
     assert ("barrier" if plane == "lines" else "distance from the plane") in text
     assert (tmp_path / "m-landscape.png").stat().st_size > 1000
+
+
+def test_an_interrupted_plane_has_the_rows_before(points, monkeypatch):
+    trajectory, functions = points
+    whole = loss_landscape(trajectory, [0, 1, 3], points=5, functions=functions)
+    calls = iter(range(100))
+
+    def interrupted_losses(losses, rows):
+        if len(rows) == 5 and next(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return losses_at(losses, rows)
+
+    monkeypatch.setattr(landscape, "losses_at", interrupted_losses)
+    lines = []
+    result = loss_landscape(
+        trajectory, [0, 1, 3], points=5, functions=functions, log=lines.append
+    )
+    assert lines == ["cost        5 x 5 losses of 2 parameters"]
+    assert result.attrs["rows_left"] == 2
+    assert result["loss"][:3].values.tolist() == whole["loss"][:3].values.tolist()
+    assert result["loss"][3:].isnull().all()
+    assert plot_landscape(result).axes
