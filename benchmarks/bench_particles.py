@@ -5,7 +5,7 @@ import numpy as np
 from analysis import committor
 from benchmarks.baselines import _plain
 from dynamics import simulate
-from dynamics.particles.system import ParticleSystem
+from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import ParticleSettings
 
 

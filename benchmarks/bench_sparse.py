@@ -11,7 +11,7 @@ import torch
 
 from dynamics.settings import SparseSettings
 from dynamics.training.minibatches import epoch_orders
-from dynamics.training.system import SparseSystem
+from dynamics.training.training_systems import SparseSystem
 
 sys.path.insert(
     0, str(Path(__file__).parent.parent)

@@ -12,7 +12,7 @@ import torch
 
 from dynamics.settings import ModularSettings
 from dynamics.simulation import simulate
-from dynamics.training.system import ModularSystem
+from dynamics.training.training_systems import ModularSystem
 
 sys.path.insert(
     0, str(Path(__file__).parent.parent)

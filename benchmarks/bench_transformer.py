@@ -14,7 +14,7 @@ import torch
 
 from dynamics.settings import TransformerSettings
 from dynamics.tasks import operation_pairs, operation_splits
-from dynamics.training.system import TransformerSystem
+from dynamics.training.training_systems import TransformerSystem
 
 sys.path.insert(
     0, str(Path(__file__).parent.parent)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from dynamics import ParticleSettings, System, register
-from dynamics.particles.system import ParticleState, ParticleSystem
+from dynamics.particles.particle_system import ParticleState, ParticleSystem
 from dynamics.settings import check_choice, check_real
 from sims.command_line.default_command import system_command
 

@@ -123,10 +123,10 @@ class System(Protocol):
 # ----------------------------------------------------------------------------- registry
 
 SYSTEM_CLASSES: dict[str, str | Callable[..., Any]] = {
-    "particles": "dynamics.particles.system.ParticleSystem",
-    "modular": "dynamics.training.system.ModularSystem",
-    "sparse": "dynamics.training.system.SparseSystem",
-    "transformer": "dynamics.training.system.TransformerSystem",
+    "particles": "dynamics.particles.particle_system.ParticleSystem",
+    "modular": "dynamics.training.training_systems.ModularSystem",
+    "sparse": "dynamics.training.training_systems.SparseSystem",
+    "transformer": "dynamics.training.training_systems.TransformerSystem",
 }
 """Class of each system, or its import path, by the name of the system in settings and
 trajectories."""
@@ -155,7 +155,7 @@ def register(settings: type[Settings], system: Callable[..., Any]) -> None:
     --------
     >>> from dataclasses import dataclass
     >>> from dynamics import ParticleSettings, register, simulate
-    >>> from dynamics.particles.system import ParticleSystem
+    >>> from dynamics.particles.particle_system import ParticleSystem
     >>> @dataclass(frozen=True)
     ... class HeavySettings(ParticleSettings):
     ...     system = "heavy"

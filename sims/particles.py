@@ -11,7 +11,7 @@ from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
 from sims import command_line
-from sims.command_line.options import (
+from sims.command_line.ensemble_options import (
     EnsembleOptions,
     OriginOptions,
     branch_defaults,

@@ -14,8 +14,8 @@ from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import SettingsError, SparseSettings
 from sims import command_line
-from sims.command_line.options import EnsembleOptions, ensemble_options
-from sims.command_line.transfer import (
+from sims.command_line.ensemble_options import EnsembleOptions, ensemble_options
+from sims.command_line.weight_transfer import (
     SparseOriginOptions,
     transfer_defaults,
     transfer_settings,

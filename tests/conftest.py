@@ -87,7 +87,7 @@ def processes():
         [
             "dask.array",
             "distributed",
-            "dynamics.particles.system",
+            "dynamics.particles.particle_system",
             "dynamics.sweeps.run",
         ]
     )

@@ -18,7 +18,7 @@ from analysis.structures.circles_and_grids import (
 )
 from dynamics import networks
 from dynamics.kernels.compiling import numba_threads
-from dynamics.particles.system import ParticleState, ParticleSystem
+from dynamics.particles.particle_system import ParticleState, ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, TransformerSettings
 from dynamics.system_creation import create_system
 from dynamics.tasks import all_pairs

@@ -22,7 +22,7 @@ import xarray as xr
 from dynamics.errors import TrajectoryError
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of, weights
-from dynamics.networks.transformer import Transformer
+from dynamics.networks.transformer_network import Transformer
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.recorded_network import RecordedNetwork, with_embedding
 from dynamics.settings import ModularSettings, RecordedSettings, TransformerSettings

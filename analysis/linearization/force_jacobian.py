@@ -47,7 +47,7 @@ from analysis.structures.embedding_arrays import check_embedding
 from dynamics.errors import TrajectoryError
 from dynamics.particles.pair_forces import TINY
 from dynamics.particles.pair_list import PairList
-from dynamics.particles.system import ParticleSystem
+from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import read_settings

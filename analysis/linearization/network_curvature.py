@@ -42,7 +42,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of
-from dynamics.networks.transformer import Transformer
+from dynamics.networks.transformer_network import Transformer
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import check_variable_recorded
 

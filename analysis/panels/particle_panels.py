@@ -44,7 +44,7 @@ from analysis.structures.projection import MAX_COORDINATE, Projection, fit_proje
 from dynamics.particles import fast_forces
 from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
 from dynamics.particles.pair_list import PairList
-from dynamics.particles.system import ParticleSystem
+from dynamics.particles.particle_system import ParticleSystem
 from dynamics.randomness import random_stream
 from dynamics.settings import ParticleSettings
 from dynamics.tasks import all_pairs, modular_sum
@@ -105,7 +105,7 @@ def balanced_force_fields(
     """The four force fields with their constants and balance: (..., token, axis) ->
     (field, ..., token, axis).
 
-    Their sum is the force of `dynamics.particles.system.ParticleSystem`, by the method
+    Their sum is the force of `dynamics.particles.particle_system.ParticleSystem`, by the method
     that `law` names."""
     if law.method == "mesh":
         force, magnitude = fast_forces.fast_force_fields(embedding, pairs, law.accuracy)

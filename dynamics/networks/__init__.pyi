@@ -8,4 +8,4 @@ from .from_trajectory import weights as weights
 from .parameters import NetworkParameters as NetworkParameters
 from .parameters import Weights as Weights
 from .threads import single_torch_thread as single_torch_thread
-from .transformer import Transformer as Transformer
+from .transformer_network import Transformer as Transformer

@@ -12,7 +12,7 @@ import xarray as xr
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.networks.transformer import Transformer
+from dynamics.networks.transformer_network import Transformer
 from dynamics.settings import (
     ModularSettings,
     SettingsError,

@@ -2,7 +2,7 @@
 normalise (CA section 6).
 
 All kernels act on a block of eight runs, one run per SIMD lane. The equation is in
-`dynamics.particles.system`."""
+`dynamics.particles.particle_system`."""
 
 from typing import NamedTuple, get_args
 

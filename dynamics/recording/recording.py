@@ -21,7 +21,6 @@ from dynamics.errors import (
 )
 from dynamics.interruption import deferred_signals
 from dynamics.provenance import identity_of
-from dynamics.recording.activations import ProbeActivations
 from dynamics.recording.embedding_gradient import EmbeddingGradient
 from dynamics.recording.metrics import (
     METRICS,
@@ -55,6 +54,7 @@ from dynamics.recording.quantities import (
     state_signature,
     variable_dims,
 )
+from dynamics.recording.recorded_activations import ProbeActivations
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
 from dynamics.recording.training_state import (
     check_states,

@@ -1,7 +1,7 @@
-from .ensemble import TrainingState as TrainingState
 from .finetuning import finetuning_weights as finetuning_weights
 from .minibatches import epoch_orders as epoch_orders
-from .system import ModularSystem as ModularSystem
-from .system import SparseSystem as SparseSystem
-from .system import TrainingSystem as TrainingSystem
-from .system import TransformerSystem as TransformerSystem
+from .run_groups import TrainingState as TrainingState
+from .training_systems import ModularSystem as ModularSystem
+from .training_systems import SparseSystem as SparseSystem
+from .training_systems import TrainingSystem as TrainingSystem
+from .training_systems import TransformerSystem as TransformerSystem

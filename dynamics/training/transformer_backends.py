@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from dynamics.networks.parameters import Weights
-from dynamics.networks.transformer import Transformer
+from dynamics.networks.transformer_network import Transformer
 from dynamics.settings import TransformerSettings
 from dynamics.system import DEFAULT_CLOCK, EpochClock
 from dynamics.tasks import operation_pairs, operation_splits

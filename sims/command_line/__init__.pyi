@@ -1,9 +1,9 @@
 from .default_command import system_command as system_command
-from .ensemble import open_origin as open_origin
-from .ensemble import options_from_trajectory as options_from_trajectory
-from .ensemble import print_backend as print_backend
-from .ensemble import print_diverged as print_diverged
-from .ensemble import run_ensemble as run_ensemble
+from .ensemble_run import open_origin as open_origin
+from .ensemble_run import options_from_trajectory as options_from_trajectory
+from .ensemble_run import print_backend as print_backend
+from .ensemble_run import print_diverged as print_diverged
+from .ensemble_run import run_ensemble as run_ensemble
 from .run_files import UNREADABLE as UNREADABLE
 from .run_files import describe_run_file as describe_run_file
 from .run_files import list_run_files as list_run_files

@@ -9,7 +9,7 @@ from analysis.command_line.help_texts import docstring_summary
 from analysis.command_line.parsing import exit_on_settings_error, run_command
 from dynamics.settings import Settings
 from sims import command_line
-from sims.command_line.options import (
+from sims.command_line.ensemble_options import (
     EnsembleOptions,
     OriginOptions,
     branch_defaults,

@@ -21,7 +21,7 @@ from dynamics.settings import (
     Settings,
     SettingsError,
 )
-from sims.command_line.options import duration_option, system_choices
+from sims.command_line.ensemble_options import duration_option, system_choices
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from analysis.reproduction.verification.evidence import (
 )
 from analysis.reproduction.verification.experiment import Runner, Size, sized
 from dynamics import Ensemble, SparseSettings, open_trajectory, simulate
-from dynamics.particles.system import ParticleSystem
+from dynamics.particles.particle_system import ParticleSystem
 from dynamics.trajectory.schema import read_settings
 
 VERIFY = "analysis.verify"

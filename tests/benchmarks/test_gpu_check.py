@@ -9,7 +9,7 @@ import torch
 from benchmarks import gpu_check
 from benchmarks.gpu_check import Case
 from dynamics import ModularSettings, SparseSettings, TransformerSettings, system_kinds
-from dynamics.training import system
+from dynamics.training import training_systems
 from tests.dynamics.training.test_without_cuda import (
     OtherDevice,
     RecordedGraph,
@@ -91,7 +91,7 @@ def test_everything_runs_on_a_stub_of_a_gpu(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a stub")
     monkeypatch.setattr(system_kinds, "cuda_is_available", lambda: True)
     monkeypatch.setattr(
-        system,
+        training_systems,
         "resolve_device",
         lambda device, kind: OtherDevice("cpu") if device == "cuda" else device,
     )

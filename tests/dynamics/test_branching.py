@@ -26,7 +26,7 @@ from dynamics.settings import (
 )
 from dynamics.system import EpochClock
 from dynamics.training.sparse_backends import SparseSimdBackend
-from dynamics.training.system import SparseSystem
+from dynamics.training.training_systems import SparseSystem
 from dynamics.trajectory.parts import closed_parts
 from tests.interruptions import interrupt_at
 

@@ -14,7 +14,7 @@ from dynamics import Ensemble, ModularSettings, SparseSettings, TransformerSetti
 for settings in (ModularSettings(), SparseSettings(), TransformerSettings()):
     print(Ensemble(settings).path.name)
 assert "torch" not in sys.modules, "torch was imported"
-assert "dynamics.training.system" not in sys.modules, "a system was imported"
+assert "dynamics.training.training_systems" not in sys.modules, "a system was imported"
 """
 
 

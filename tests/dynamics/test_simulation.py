@@ -22,7 +22,7 @@ from dynamics import (
     run_path,
     simulate,
 )
-from dynamics.particles.system import ParticleSystem
+from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.trajectory import (
     DIVERGED,

@@ -41,7 +41,7 @@ from analysis.transitions.loss_events import (
 )
 from dynamics import TrajectoryError, all_pairs, simulate, training_pairs
 from dynamics.networks.from_trajectory import network_of, weights
-from dynamics.particles.system import ParticleSystem
+from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,

@@ -28,7 +28,7 @@ from dynamics import (
     run_path,
     simulate,
 )
-from dynamics.particles.system import ParticleSystem
+from dynamics.particles.particle_system import ParticleSystem
 from dynamics.provenance import FIRST_BACKEND
 from dynamics.settings import (
     ModularSettings,

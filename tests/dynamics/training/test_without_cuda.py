@@ -16,11 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from dynamics import ModularSettings, SparseSettings, TransformerSettings
-from dynamics.training import ensemble, system
+from dynamics.training import run_groups, training_systems
 from dynamics.training.modular_backends import ModularTorchBackend
 from dynamics.training.sparse_backends import SparseTorchBackend
 from dynamics.training.transformer_backends import TransformerTorchBackend
-from tests.dynamics.training.test_system import system_of
+from tests.dynamics.training.test_training_systems import system_of
 
 DEVICE = "meta"
 SPARSE = SparseSettings(length=5, sparsity=2, data=50, batch=16, hidden=5)
@@ -118,8 +118,10 @@ def captured(monkeypatch):
     monkeypatch.setattr(
         optimizer, "_get_fused_kernels_supported_devices", lambda: [DEVICE]
     )
-    monkeypatch.setattr(system, "resolve_device", lambda device, kind: DEVICE)
-    monkeypatch.setattr(ensemble, "ThreadPoolExecutor", Threads)  # modes are per thread
+    monkeypatch.setattr(training_systems, "resolve_device", lambda device, kind: DEVICE)
+    monkeypatch.setattr(
+        run_groups, "ThreadPoolExecutor", Threads
+    )  # modes are per thread
     with mode:
         yield mode
 

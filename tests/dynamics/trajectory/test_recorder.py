@@ -20,7 +20,7 @@ from dynamics import (
     open_trajectory,
     simulate,
 )
-from dynamics.particles.system import ParticleSystem
+from dynamics.particles.particle_system import ParticleSystem
 from dynamics.trajectory import netcdf, recorder
 from dynamics.trajectory.parts import closed_parts, parts_folder
 

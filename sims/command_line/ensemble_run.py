@@ -17,7 +17,7 @@ from dynamics.settings import ModularSettings, Settings, SettingsError, check_in
 from dynamics.trajectory.diverged import count_diverged
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
-from sims.command_line.options import EnsembleOptions, OriginOptions
+from sims.command_line.ensemble_options import EnsembleOptions, OriginOptions
 
 Options = TypeVar("Options")
 _Simulation = Callable[[], xr.Dataset]

@@ -13,7 +13,7 @@ from dynamics.kernels.optimizers import moment_names
 from dynamics.kernels.simd import LANES_32
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.networks.transformer import Transformer
+from dynamics.networks.transformer_network import Transformer
 from dynamics.settings import (
     ModularSettings,
     OptimizerSettings,
@@ -33,7 +33,8 @@ from dynamics.training import (
     transformer_backends,
 )
 from dynamics.training.backends import Backend
-from dynamics.training.ensemble import (
+from dynamics.training.finetuning import finetuning_weights
+from dynamics.training.run_groups import (
     EnsembleTrainer,
     Trainer,
     TrainingState,
@@ -42,7 +43,6 @@ from dynamics.training.ensemble import (
     with_gradient_norm,
     with_moments,
 )
-from dynamics.training.finetuning import finetuning_weights
 from dynamics.training.runwise_backend import PORTION_PAIRS
 
 _Network = TypeVar("_Network", ConstantAttention, ClusteringHead, Transformer)

@@ -359,7 +359,9 @@ def test_a_missing_device_is_refused(device):
 
 
 def test_without_torch_the_error_names_the_package(monkeypatch):
-    monkeypatch.delitem(sys.modules, "dynamics.training.system", raising=False)
+    monkeypatch.delitem(
+        sys.modules, "dynamics.training.training_systems", raising=False
+    )
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in [
         name

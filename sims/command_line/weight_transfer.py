@@ -14,7 +14,7 @@ from analysis.command_line.options import SparseOptions
 from dynamics import trajectory as trajectories
 from dynamics.settings import SettingsError, SparseSettings, StartRuns
 from sims import command_line
-from sims.command_line.options import (
+from sims.command_line.ensemble_options import (
     EnsembleOptions,
     OriginOptions,
     branch_defaults,
