@@ -12,6 +12,15 @@ from pathlib import Path
 from dynamics.errors import RecordingError, SettingsError
 
 
+def read_source(path: Path, kind: str, allowed: str) -> str:
+    """The text of a Python file of the user. Raises SettingsError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        what = f"{path}: {error}" if path.is_file() else path
+        raise SettingsError(kind, what, allowed) from None
+
+
 def run_source(path: Path, source: str, kind: str, *allowed: str) -> types.ModuleType:
     """The module of a Python file with this text. Errors are those of the field `kind`,
     such as "model". Raises SettingsError."""

@@ -13,7 +13,7 @@ from analysis.clustering_heads.clusters import count_clusters
 from analysis.statistics.run_success import evaluation_split
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError
-from dynamics.user_code import reported_errors, run_source
+from dynamics.user_code import read_source, reported_errors, run_source
 
 Outcome = Callable[[xr.Dataset], np.ndarray]
 """A function of a trajectory that returns for each run whether it ends so, (run,)
@@ -89,10 +89,7 @@ def find_outcome(
 
 def _load_outcome(path: Path, name: str) -> Outcome:
     allowed = "a Python file and the name of a function in it, FILE.py:FUNCTION"
-    try:
-        source = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError("outcome", path, allowed) from error
+    source = read_source(path, "outcome", allowed)
     function = getattr(run_source(path, source, "outcome", allowed), name, None)
     if not callable(function):
         raise SettingsError("outcome", f"no function {name} in {path}", allowed)

@@ -8,7 +8,11 @@ a model recorded by `dynamics.record` it is that of the first update after each 
 without weight decay, or that of the frame, if a model file computes it; its training
 pairs are those of the model file, or the variable `training_pairs` (run, step, pair, 2)
 if it is recorded, else all unordered pairs. A pair whose two orders are data of a
-transformer counts once, if any of both is trained on."""
+transformer counts once, if any of both is trained on.
+
+The forces act on sums of two embeddings. A model file may name another operation than a
++ b: if its answer is u(a) + u(b) + c modulo N with a permutation u, its numbers get
+these names; any other one is refused."""
 
 from __future__ import annotations
 
@@ -23,11 +27,19 @@ from dynamics.errors import TrajectoryError
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.networks.transformer_network import Transformer
-from dynamics.recording.model_file import ModelFile
+from dynamics.recording.model_file import ModelFile, sum_names
 from dynamics.recording.recorded_network import RecordedNetwork, with_embedding
-from dynamics.settings import ModularSettings, RecordedSettings, TransformerSettings
+from dynamics.settings import (
+    ModularSettings,
+    RecordedSettings,
+    SettingsError,
+    TransformerSettings,
+)
 from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
 from dynamics.trajectory.schema import (
+    OPERATION,
+    SUM,
+    adds_numbers,
     check_variable_recorded,
     numbers_modulo,
     read_settings,
@@ -78,10 +90,11 @@ def audited_trajectory(
     if is_network(trajectory):
         _check_network_run(trajectory)
     elif model is not None and needs_model(trajectory, model):
-        numbers_modulo(trajectory)
+        number_names(trajectory, model)
         RecordedNetwork(trajectory, model).embedding_gradient(0, 0)
     else:
         _check_recorded_run(trajectory)
+        number_names(trajectory, model)
     return trajectory
 
 
@@ -105,8 +118,37 @@ def read_audited_run(
     if is_network(trajectory):
         return _read_network_run(trajectory, run, frames)
     if model is not None and needs_model(trajectory, model):
-        return _read_model_run(trajectory, run, frames, model)
-    return _read_recorded_run(trajectory, run, frames)
+        audited = _read_model_run(trajectory, run, frames, model)
+    else:
+        audited = _read_recorded_run(trajectory, run, frames)
+    names = number_names(trajectory, model)
+    order = np.argsort(names)
+    return AuditedRun(
+        audited.embedding[:, order],
+        audited.targets[:, :, order],
+        _unordered(names[audited.pairs]),
+    )
+
+
+def number_names(trajectory: xr.Dataset, model: ModelFile | None) -> np.ndarray:
+    """The names (token,) of the numbers under which a model from outside adds. Raises
+    TrajectoryError, SettingsError if there are none."""
+    n = numbers_modulo(trajectory)
+    if model is None:
+        if not adds_numbers(trajectory):
+            raise TrajectoryError(
+                f"attribute {OPERATION}: found {trajectory.attrs[OPERATION]}, expected"
+                f" {SUM}, or --model FILE.py with operation(a, b)"
+            )
+        return np.arange(n)
+    names = sum_names(model.answers(n))
+    if names is None or len(set((names[1] - names[0]) % n)) > 1:
+        raise SettingsError(
+            "model",
+            f"{model.name}: operation() that is no sum of the numbers under any names",
+            f"{SUM}, or u(a) + u(b) + c, as the forces act on sums of two embeddings",
+        )
+    return names[0]
 
 
 def _check_network_run(trajectory: xr.Dataset) -> None:

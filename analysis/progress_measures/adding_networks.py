@@ -17,7 +17,7 @@ import xarray as xr
 
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import network_of, weights
-from dynamics.recording.model_file import ModelFile
+from dynamics.recording.model_file import ModelFile, sum_names
 from dynamics.recording.quantities import PARAMETER
 from dynamics.recording.recorded_network import RecordedNetwork
 from dynamics.settings import (
@@ -120,7 +120,7 @@ class OwnNetwork:
         self.settings = types.SimpleNamespace(n=self.n)
         self.trajectory = trajectory
         self.frame_bytes = 64 * self.n**3
-        self.answers = self.recorded.answers()
+        self.answers = model.answers(self.n)
         names = sum_names(self.answers)
         self.adds = names is not None
         """Whether the answer is a sum of the numbers under other names."""
@@ -208,22 +208,6 @@ def adding_network(
             " inputs) and embedding(parameters)"
         )
     return OwnNetwork(trajectory, model)
-
-
-def sum_names(answers: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Permutations u and v of the numbers with answers[a, b] = u(a) + v(b) modulo N;
-    None if there are none.
-
-    >>> a, b = np.indices((5, 5))
-    >>> sum_names((a - b) % 5)
-    (array([0, 1, 2, 3, 4]), array([0, 4, 3, 2, 1]))
-    """
-    n = len(answers)
-    first = (answers[:, 0] - answers[0, 0]) % n
-    second = answers[0]
-    adds = np.array_equal((first[:, None] + second) % n, answers)
-    permute = len(set(first)) == n and len(set(second)) == n
-    return (first, second) if adds and permute else None
 
 
 def all_logits(network: Any, weights: Weights) -> np.ndarray:

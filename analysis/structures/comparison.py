@@ -46,6 +46,9 @@ from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import mask_diverged, not_diverged
 from dynamics.trajectory.schema import (
     EMBEDDING_LAYER,
+    OPERATION,
+    SUM,
+    adds_numbers,
     check_variable_recorded,
     numbers_modulo,
 )
@@ -66,7 +69,8 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     Parameters
     ----------
     first, second : xarray.Dataset
-        Trajectories of any systems with the same number of tokens, at least 3.
+        Trajectories of any systems with the same number of tokens, at least 3. If
+        tokens are numbers modulo N, those after the first N are left out.
 
     Returns
     -------
@@ -75,18 +79,19 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
         (second_run), NaN for runs that diverged: `circle`, `imperfections` and
         `circularity` of the last frame, `departure` (`departure_times`), and
         `from_start`, the shape distance of the last frame from the run's own first
-        frame. Imperfections are NaN if tokens are no numbers. By side, quantile and
+        frame. Imperfections are NaN if tokens are no numbers, or are not added. By side, quantile and
         normalised time, quartiles over runs of `speed`, `displacement` and
         `gradient_norm` (the gradient of a network, the force on particles; NaN without
         norms) of the embedding. Shape distances of the last frames: `between`
         (first_run, second_run), `within_first` and `within_second`. Attribute `paired`:
-        whether runs of equal seed begin at the same shape.
+        whether runs of equal seed begin at the same shape. Of a single frame, all that
+        depends on time is NaN.
 
     Raises
     ------
     TrajectoryError
-        For trajectories without embeddings, with a single frame, or with fewer than 3
-        or different numbers of tokens.
+        For trajectories without embeddings, or with fewer than 3 or different numbers
+        of tokens.
 
     Examples
     --------
@@ -98,6 +103,7 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     """
     for trajectory in (first, second):
         check_comparable(trajectory, first)
+    first, second = numbers_alone(first), numbers_alone(second)
     sides = list(zip((first, second), COMPARED_SIDES, strict=True))
     curves = xr.concat(
         [_curves(item) for item, _ in sides],
@@ -124,14 +130,18 @@ def _end_distances(first: xr.Dataset, second: xr.Dataset) -> np.ndarray:
     return end_shape_distances(first, second).transpose("run", "other_run").values
 
 
+def numbers_alone(trajectory: xr.Dataset) -> xr.Dataset:
+    """A trajectory without the tokens that are no numbers modulo N, if it has
+    numbers."""
+    return trajectory.isel(token=slice(trajectory.attrs["modulus"] or None))
+
+
 def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
     """Raise TrajectoryError unless the two trajectories can be compared."""
     check_variable_recorded(trajectory, "embedding")
-    if trajectory.sizes["step"] < 2:
-        raise TrajectoryError(
-            "dimension step: found a single frame, expected at least two"
-        )
-    result, expected = trajectory.sizes["token"], other.sizes["token"]
+    result, expected = (
+        numbers_alone(item).sizes["token"] for item in (trajectory, other)
+    )
     if result != expected:
         allowed = "equal numbers in both trajectories"
         raise TrajectoryError(
@@ -155,6 +165,11 @@ def simulate_particles_from(
     size is scaled by `settings_of_size`. Raises TrajectoryError unless tokens are
     numbers and seeds are consecutive, and the errors of `simulate`."""
     n = numbers_modulo(trajectory)
+    if not adds_numbers(trajectory):
+        raise TrajectoryError(
+            f"attribute {OPERATION}: found {trajectory.attrs[OPERATION]}, expected"
+            f" {SUM}, which the forces between particles are for"
+        )
     if not Path(source).is_file():
         how = "dynamics.save_trajectory(dynamics.open_trajectory(...), FILE) writes one"
         raise TrajectoryError(
@@ -184,15 +199,18 @@ def simulate_particles_from(
 def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarray]]:
     finite = not_diverged(trajectory)
     start, ends = (_frame_embedding(trajectory, at)[finite] for at in (0, -1))
+    has_sums = trajectory.attrs["modulus"] and adds_numbers(trajectory)
     measures = {
         "circle": is_circle(ends),
-        "imperfections": (
-            count_imperfections(ends) if trajectory.attrs["modulus"] else np.nan
-        ),
+        "imperfections": count_imperfections(ends) if has_sums else np.nan,
         "circularity": circularity(ends),
-        "departure": embedding_motion.departure_times(trajectory).values[finite],
-        "from_start": match_shapes(start, ends).distance,
+        "departure": np.nan,
+        "from_start": np.nan,
     }
+    if trajectory.sizes["step"] > 1:
+        departure = embedding_motion.departure_times(trajectory)
+        measures["departure"] = departure.values[finite]
+        measures["from_start"] = match_shapes(start, ends).distance
     result = {}
     for name, values in measures.items():
         all_runs = np.full(len(finite), np.nan)
@@ -210,6 +228,9 @@ def _frame_embedding(trajectory: xr.Dataset, step: int) -> np.ndarray:
 
 def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     """Quartiles over runs on an even grid of normalised time."""
+    if trajectory.sizes["step"] < 2:
+        twice = trajectory.isel(step=[0, 0]).assign_coords(time=("step", [0.0, 1.0]))
+        return _curves(twice) * np.nan
     curves = {
         "speed": embedding_motion.embedding_speed(trajectory),
         "displacement": embedding_motion.embedding_displacement(trajectory),
@@ -416,9 +437,12 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
         for _ in range(_PERMUTATIONS)
     ]
     nearest = int((between.argmin(axis=1) == np.arange(count)).sum())
+    starts = [comparison[f"{side}_from_start"].values[both] for side in COMPARED_SIDES]
     nearer = [
-        int((own < comparison[f"{side}_from_start"].values[both]).sum())
-        for side in COMPARED_SIDES
+        NO_INTERVAL
+        if np.isnan(start).all()
+        else binomial_interval((own < start).sum(), count)
+        for start in starts
     ]
     alike = [
         binomial_interval(int((a == b).sum()), count),
@@ -450,10 +474,7 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
             by_count,
             "binomial",
         ),
-        _row(
-            "nearer to partner than to own start",
-            [binomial_interval(item, count) for item in nearer],
-        ),
+        _row("nearer to partner than to own start", nearer),
     ]
 
 

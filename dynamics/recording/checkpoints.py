@@ -182,7 +182,7 @@ def collect_checkpoints(
     attrs = describe_origin(settings, identity, steps[-1], torch.get_num_threads(), 1)
     attrs["derived"] = "checkpoints"
     if model is not None:
-        attrs |= model.attributes
+        attrs |= model.attributes(modulus)
         attrs[CONFIG] = json.dumps(
             plain_values(load_tensors(checkpoint_files(paths)[0]))
         )

@@ -29,7 +29,8 @@ import xarray as xr
 
 from dynamics.errors import TrajectoryError
 from dynamics.settings import MODEL_FILE, SettingsError, check_integer
-from dynamics.user_code import reported_errors, run_source
+from dynamics.trajectory.schema import OPERATION
+from dynamics.user_code import read_source, reported_errors, run_source
 
 Parameters = Mapping[str, torch.Tensor]
 
@@ -110,30 +111,75 @@ class ModelFile:
         check_integer("modulus", self.modulus, 0, 10**9)
 
     @property
-    def attributes(self) -> dict[str, str]:
-        """The attributes that store the file in a trajectory; empty without a file."""
-        if self.path is None:
-            return {}
-        return {
-            NAME: self.path.name,
-            SOURCE: self.source,
-            SHA256: source_hash(self.source),
-        }
+    def name(self) -> str:
+        """The path of the file, as it is named in messages."""
+        return str(self.path or "the model file")
+
+    def attributes(self, modulus: int) -> dict[str, str]:
+        """The attributes that store the model in a trajectory of numbers modulo N: its
+        file, and whether it combines the numbers otherwise than by their sum."""
+        result = {}
+        if modulus and not np.array_equal(self.answers(modulus), sums(modulus)):
+            result[OPERATION] = "other"
+        if self.path is not None:
+            digest = source_hash(self.source)
+            result |= {NAME: self.path.name, SOURCE: self.source, SHA256: digest}
+        return result
+
+    def answers(self, modulus: int) -> np.ndarray:
+        """The answer to each pair of numbers: (a, b) int. Raises SettingsError."""
+        if self.operation is None:
+            return sums(modulus)
+        a, b = np.indices((modulus, modulus))
+        with reported_errors(self.path, "operation()", "model"):
+            result = np.asarray(self.operation(a, b))
+        if result.shape != a.shape or not np.isin(result, np.arange(modulus)).all():
+            raise SettingsError(
+                "model",
+                f"{self.name}: operation() returns {result.dtype} of shape"
+                f" {result.shape}",
+                f"whole numbers from 0 to {modulus - 1}, of the shape of a",
+            )
+        return result.astype(np.int64)
 
 
-def embedding_of(model: ModelFile, state: Parameters) -> torch.Tensor:
+def embedding_of(model: ModelFile, state: Parameters, modulus: int = 0) -> torch.Tensor:
     """The embedding of a state dict by the function of a model file: (token, axis), of
     the N numbers alone if N is known. Raises SettingsError."""
     assert model.embedding is not None
     with reported_errors(model.path, "embedding()", "model"):
         result = model.embedding(state)
-    if not isinstance(result, torch.Tensor) or result.ndim != 2:
-        what = f"shape {tuple(getattr(result, 'shape', ()))}"
-        raise SettingsError(
-            "model", f"embedding() returns {what}", "a tensor (token, axis)"
+    n, shape = modulus or model.modulus, tuple(getattr(result, "shape", ()))
+    if not isinstance(result, torch.Tensor) or len(shape) != 2 or shape[0] < n:
+        what = f"shape {shape}" if shape else type(result).__name__
+        allowed = (
+            f"a tensor ({n}, axis), or more rows" if n else "a tensor (token, axis)"
         )
-    result = result.detach()
-    return result[: model.modulus] if model.modulus else result
+        raise SettingsError(
+            "model", f"{model.name}: embedding() returns {what}", allowed
+        )
+    return result[:n] if n else result
+
+
+def sums(modulus: int) -> np.ndarray:
+    """a + b modulo N of all pairs of numbers: (a, b) int."""
+    return np.indices((modulus, modulus)).sum(0) % modulus
+
+
+def sum_names(answers: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Permutations u and v of the numbers with answers[a, b] = u(a) + v(b) modulo N;
+    None if there are none.
+
+    >>> a, b = np.indices((5, 5))
+    >>> sum_names((a - b) % 5)
+    (array([0, 1, 2, 3, 4]), array([0, 4, 3, 2, 1]))
+    """
+    n = len(answers)
+    first = (answers[:, 0] - answers[0, 0]) % n
+    second = answers[0]
+    adds = np.array_equal((first[:, None] + second) % n, answers)
+    permute = len(set(first)) == n and len(set(second)) == n
+    return (first, second) if adds and permute else None
 
 
 def source_hash(source: str) -> str:
@@ -168,12 +214,7 @@ def load_model_file(path: str | Path) -> ModelFile:
     5
     """
     path = Path(path)
-    if not path.is_file():
-        raise SettingsError("model", path, MODEL_FILE)
-    try:
-        source = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError("model", f"{path}: {error}", MODEL_FILE) from None
+    source = read_source(path, "model", MODEL_FILE)
     model = _run_source(path, source)
     _trust(source)
     return model

@@ -16,9 +16,7 @@ such as the running statistics of BatchNorm. With a torch module, the loss is
 
 import contextlib
 import functools
-import importlib.util
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +30,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.recording.module_modes import Mode, ModuleModes
 from dynamics.recording.quantities import BUFFER, PARAMETER, SECOND_MOMENT
 from dynamics.settings import LOSS_FILE, SettingsError
-from dynamics.user_code import neighbours_importable, reported_errors
+from dynamics.user_code import read_source, reported_errors, run_source
 
 FlatLoss = Callable[[torch.Tensor], torch.Tensor]
 """A function of flat parameters (parameter,) that returns a number."""
@@ -86,13 +84,7 @@ def load_loss(path: str | Path) -> ModelLoss:
     [None]
     """
     path = Path(path)
-    spec = importlib.util.spec_from_file_location(f"loss_of_{path.stem}", path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise SettingsError("loss", path, LOSS_FILE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    with neighbours_importable(path), reported_errors(path, "the file"):
-        spec.loader.exec_module(module)
+    module = run_source(path, read_source(path, "loss", LOSS_FILE), "loss")
     for name in ("loss", "batches"):
         if not callable(getattr(module, name, None)):
             raise SettingsError("loss", f"{path} without a function {name}", LOSS_FILE)

@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
-from dynamics.recording.model_file import ModelFile
+from dynamics.recording.model_file import ModelFile, embedding_of
 from dynamics.recording.model_loss import ModelLoss
 from dynamics.recording.quantities import BUFFER, PARAMETER, near_names
 from dynamics.settings import RecordedSettings, SettingsError
@@ -59,17 +59,13 @@ class RecordedNetwork:
             raise SettingsError(
                 "modulus",
                 self.n or "none",
-                f"at least 3, as `modulus = N` in {self._source} or as --modulus of"
+                f"at least 3, as `modulus = N` in {self.model.name} or as --modulus of"
                 " sims.collect",
             )
         self.dtype = torch.float64
         self._module: torch.nn.Module | None = None
         self._embedding_checked = False
         self._adapt_precision()
-
-    @property
-    def _source(self) -> str:
-        return str(self.model.path or "the model file")
 
     def _adapt_precision(self) -> None:
         """Compute in float32 if the user's functions mix types in float64."""
@@ -131,7 +127,7 @@ class RecordedNetwork:
             what = f"shape {shape}" if shape else type(result).__name__
             raise SettingsError(
                 "model",
-                f"{self._source}: logits() returns {what} for {len(pairs)} pairs",
+                f"{self.model.name}: logits() returns {what} for {len(pairs)} pairs",
                 f"a tensor ({len(pairs)}, {self.n}), or more classes",
             )
         return (result[:, -1] if result.ndim == 3 else result)[:, : self.n]
@@ -147,7 +143,7 @@ class RecordedNetwork:
         if not isinstance(module, torch.nn.Module):
             raise SettingsError(
                 "model",
-                f"{self._source}: module() returns {type(module).__name__}",
+                f"{self.model.name}: module() returns {type(module).__name__}",
                 "a torch.nn.Module",
             )
         aliases: dict[int, list[str]] = {}
@@ -157,7 +153,7 @@ class RecordedNetwork:
             if not set(names) & set(parameters):
                 raise SettingsError(
                     "model",
-                    f"{self._source}: the module has a parameter {names[0]}, which is"
+                    f"{self.model.name}: the module has a parameter {names[0]}, which is"
                     " not in the trajectory",
                     near_names(names[0], parameters),
                 )
@@ -165,7 +161,7 @@ class RecordedNetwork:
         if unknown:
             raise SettingsError(
                 "model",
-                f"{self._source}: the module has no tensor {unknown[0]}, which is in"
+                f"{self.model.name}: the module has no tensor {unknown[0]}, which is in"
                 " the trajectory",
                 near_names(unknown[0], module.state_dict()),
             )
@@ -185,26 +181,11 @@ class RecordedNetwork:
             a, b = pairs[int(finite.argmin())].tolist()
             raise SettingsError(
                 "model",
-                f"{self._source}: logits() returns a value that is not finite for the"
+                f"{self.model.name}: logits() returns a value that is not finite for the"
                 f" pair ({a}, {b})",
                 "finite numbers",
             )
         return result.reshape(self.n, self.n, self.n)
-
-    def answers(self) -> np.ndarray:
-        """The answer to each pair of numbers: (a, b) int. Raises SettingsError."""
-        a, b = np.indices((self.n, self.n))
-        if self.model.operation is None:
-            return (a + b) % self.n
-        with reported_errors(self.model.path, "operation()", "model"):
-            result = np.asarray(self.model.operation(a, b))
-        if result.shape != a.shape or not np.isin(result, np.arange(self.n)).all():
-            raise SettingsError(
-                "model",
-                f"{self._source}: operation() returns {_describe(result)}",
-                f"whole numbers from 0 to {self.n - 1}, of the shape of a",
-            )
-        return result.astype(np.int64)
 
     def training_pairs(self) -> np.ndarray | None:
         """The training pairs (pair, 2), from the model file or the trajectory; None if
@@ -212,7 +193,7 @@ class RecordedNetwork:
         if self.model.training_pairs is not None:
             with reported_errors(self.model.path, "training_pairs()", "model"):
                 pairs = np.asarray(self.model.training_pairs())
-            source = f"{self._source}: training_pairs() returns"
+            source = f"{self.model.name}: training_pairs() returns"
         elif "training_pairs" in self.trajectory:
             pairs = self.trajectory["training_pairs"].isel(run=0, step=0).values
             source = "variable training_pairs:"
@@ -233,18 +214,7 @@ class RecordedNetwork:
         """The embedding (token, axis) of the N numbers. Raises SettingsError."""
         if self.model.embedding is None:
             raise self._missing("embedding(parameters)")
-        with reported_errors(self.model.path, "embedding()", "model"):
-            result = self.model.embedding(parameters)
-        shape = tuple(getattr(result, "shape", ()))
-        fits = isinstance(result, torch.Tensor) and result.ndim == 2
-        if not fits or shape[0] < self.n:
-            what = f"shape {shape}" if shape else type(result).__name__
-            raise SettingsError(
-                "model",
-                f"{self._source}: embedding() returns {what}",
-                f"a tensor ({self.n}, axis), or more rows",
-            )
-        return result[: self.n]
+        return embedding_of(self.model, parameters, self.n)
 
     def replace_embedding(
         self, parameters: Mapping[str, torch.Tensor], table: torch.Tensor
@@ -278,7 +248,7 @@ class RecordedNetwork:
         if not torch.allclose(result, table, rtol=1e-4, atol=1e-4):
             raise SettingsError(
                 "model",
-                f"{self._source}: embedding() that is no part of one parameter",
+                f"{self.model.name}: embedding() that is no part of one parameter",
                 "rows of a parameter, perhaps transposed, for this measure",
             )
 
@@ -323,7 +293,7 @@ class RecordedNetwork:
             raise self._missing(
                 "training_pairs(), or loss(parameters, batch) with batches()"
             )
-        answers = self.answers()[pairs[:, 0], pairs[:, 1]]
+        answers = self.model.answers(self.n)[pairs[:, 0], pairs[:, 1]]
         return torch.from_numpy(pairs), torch.from_numpy(answers)
 
     def embedding_gradient(self, run: int, frame: int) -> np.ndarray:
@@ -335,21 +305,23 @@ class RecordedNetwork:
         if not loss.isfinite() and all(p.isfinite().all() for p in parameters.values()):
             raise SettingsError(
                 "model",
-                f"{self._source}: loss() returns {loss.item()} at frame {frame} of run"
+                f"{self.model.name}: loss() returns {loss.item()} at frame {frame} of run"
                 f" {run}",
                 "a finite number",
             )
         if not loss.requires_grad:
             raise SettingsError(
                 "model",
-                f"{self._source}: loss() that does not depend on embedding()",
+                f"{self.model.name}: loss() that does not depend on embedding()",
                 "a loss that is computed from the given parameters by torch",
             )
         (gradient,) = torch.autograd.grad(loss, table)
         return gradient.double().numpy()
 
     def _missing(self, functions: str) -> SettingsError:
-        return SettingsError("model", f"{self._source} without {functions}", functions)
+        return SettingsError(
+            "model", f"{self.model.name} without {functions}", functions
+        )
 
 
 def recorded_loss(trajectory: xr.Dataset, model: ModelFile) -> ModelLoss:

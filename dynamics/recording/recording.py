@@ -282,7 +282,7 @@ def record(
         identity,
         restart_every,
         overwrite,
-        functions.attributes,
+        functions.attributes(modulus),
     )
 
 

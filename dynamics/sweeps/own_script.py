@@ -33,7 +33,7 @@ from dynamics.sweeps.design import MAX_POINTS
 from dynamics.sweeps.summaries import combine_summaries, summarise_trajectory
 from dynamics.trajectory.parts import parts_folder
 from dynamics.trajectory.reader import open_trajectory
-from dynamics.user_code import reported_errors, run_source
+from dynamics.user_code import read_source, reported_errors, run_source
 
 SCRIPT_FILE = (
     "a Python file that defines a dataclass Settings and train(settings, seed, out)"
@@ -177,10 +177,7 @@ def load_script(path: str | Path, source: str | None = None) -> Script:
     """
     path = Path(path)
     if source is None:
-        try:
-            source = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError("script", f"{path}: {error}", SCRIPT_FILE) from None
+        source = read_source(path, "script", SCRIPT_FILE)
     module = run_source(path, source, "script", SCRIPT_FILE)
     settings, train = (getattr(module, name, None) for name in ("Settings", "train"))
     if not (isinstance(settings, type) and dataclasses.is_dataclass(settings)):

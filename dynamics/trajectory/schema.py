@@ -133,6 +133,9 @@ REQUIRED_VARIABLES = ("status", "last_step", "step", "time", "seed")
 NORM_VARIABLES = ("gradient_norm", "update_norm")
 """Variables of every run but those collected from checkpoints, which have no norms."""
 
+OPERATION, SUM = "operation", "a + b"
+"""Attribute of a model from outside that combines its numbers otherwise than by their
+sum, and its value for the sum."""
 EMBEDDING_LAYER = "embedding_layer"
 """Attribute of a recorded model: the name of the layer that contains its embedding;
 empty if there is none."""
@@ -300,6 +303,12 @@ def check_variable_recorded(trajectory: xr.Dataset, name: str) -> None:
         ),
     )
     raise TrajectoryError(f"variable {name}: missing; {how}")
+
+
+def adds_numbers(trajectory: xr.Dataset) -> bool:
+    """Whether the model of a trajectory adds its numbers, as far as it says: a model
+    file may name another operation."""
+    return trajectory.attrs.get(OPERATION, SUM) == SUM
 
 
 def numbers_modulo(trajectory: xr.Dataset) -> int:

@@ -37,6 +37,14 @@ def test_two_particle_systems_are_compared_without_an_audit(typed):
     assert " b-c-compare.png" in out
 
 
+def test_a_single_checkpoint_is_compared(typed):
+    simulate(ParticleSettings(n=7), runs=1, steps=0, out="one.nc", progress=False)
+    for names in (("one.nc",), ("one.nc", "one.nc")):
+        _, out, _ = typed("analysis.compare", *names)
+        assert "shape distance between" in out
+        assert "nan" not in out
+
+
 @pytest.mark.parametrize("names", [("odd.nc",), ("odd.nc", "odd.nc")])
 def test_ensembles_that_have_all_diverged_are_compared(output_of, names):
     settings = ModularSettings(n=5, optimizer="sgd", lr=1e6)

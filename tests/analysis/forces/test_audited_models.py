@@ -1,6 +1,8 @@
 """Force audit and pair law of models from outside, against those of the same network
 of the package."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -59,6 +61,46 @@ def test_a_pair_law_is_fitted(trajectory):
     model = model_of(trajectory, loss=loss, batches=lambda: batch)
     result = fit_pair_law(as_recorded(trajectory), frames=4, model=model)
     assert np.isfinite(result["r_squared"].sel(law="four fields")).all()
+
+
+def rename_numbers(model, names):
+    """The same network with other names u of its numbers, so that its answer is u(a) +
+    u(b); names (token,) are permuted."""
+    names = torch.from_numpy(names)
+    numbers = names.argsort().numpy()  # old numbers by their new names
+
+    def operation(a, b):
+        return (names.numpy()[a] + names.numpy()[b]) % N
+
+    return dataclasses.replace(
+        model,
+        logits=lambda parameters, pairs: model.logits(parameters, names[pairs]),
+        embedding=lambda parameters: model.embedding(parameters)[names],
+        training_pairs=lambda: numbers[model.training_pairs()],
+        operation=operation,
+    )
+
+
+def test_numbers_under_other_names_are_audited_as_those_that_are_added(trajectory):
+    recorded, model = as_recorded(trajectory).isel(run=[0]), model_of(trajectory)
+    renamed = rename_numbers(model, np.array([0, 3, 1, 6, 5, 2, 4]))
+    expected = audit_forces(recorded, frames=2, renamings=2, model=model)
+    result = audit_forces(recorded, frames=2, renamings=2, model=renamed)
+    for name in ("r_squared", "renamed_r_squared", "cosine", "weight"):
+        np.testing.assert_allclose(result[name], expected[name], 1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("operation", [np.subtract, np.multiply])
+def test_an_operation_that_is_no_sum_of_embeddings_is_refused(trajectory, operation):
+    recorded = as_recorded(trajectory)
+    model = model_of(trajectory, operation=lambda a, b: operation(a, b) % N)
+    with pytest.raises(SettingsError, match="no sum of the numbers under any names"):
+        audit_forces(recorded, frames=2, model=model)
+    stored = recorded.assign_attrs(model.attributes(N)).assign(
+        embedding=trajectory["embedding"], embedding_gradient=trajectory["embedding"]
+    )
+    with pytest.raises(TrajectoryError, match=r"operation: found other, expected a \+"):
+        audit_forces(stored, frames=2)
 
 
 def test_a_recorded_gradient_is_preferred(trajectory):

@@ -13,10 +13,10 @@ from analysis.progress_measures import (
     progress_columns,
     progress_rows,
 )
-from analysis.progress_measures.adding_networks import sum_names
 from analysis.progress_measures.along_training import PROGRESS_MEASURES
 from dynamics import ModularSettings, TransformerSettings, simulate
 from dynamics.errors import TrajectoryError
+from dynamics.recording.model_file import sum_names
 from dynamics.settings import SettingsError
 from tests.analysis.own_networks import as_recorded, model_of
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from analysis import (
     circles,
@@ -188,7 +189,6 @@ def test_diverged_runs_are_left_out(network, particles):
     ("settings", "words", "message"),
     [
         (ParticleSettings(n=5), {"steps": 3}, "token: found 7 and 5"),
-        (NETWORK, {"steps": 0}, "found a single frame"),
         (NETWORK, {"steps": 3, "record": "metrics"}, "record=metrics"),
     ],
 )
@@ -205,6 +205,36 @@ def test_trajectories_that_cannot_be_compared_are_refused(
             TrajectoryError, match=f"token: found {n}, expected at least 3"
         ):
             compare_trajectories(trajectory, trajectory)
+
+
+def test_a_single_frame_has_structures_and_shapes_but_no_motion(network, particles):
+    result = compare_trajectories(network.isel(step=[-1]), particles)
+    whole = compare_trajectories(network, particles)
+    for name in ("first_circle", "first_imperfections", "between", "second_departure"):
+        np.testing.assert_array_equal(result[name], whole[name])
+    for name in ("first_departure", "first_from_start"):
+        assert np.isnan(result[name]).all()
+    for name in ("speed", "displacement", "gradient_norm"):
+        assert np.isnan(result[name].sel(side="first")).all()
+        assert np.isfinite(result[name].sel(side="second")).any()
+    assert comparison_rows(result)
+    ends = particles.isel(step=[-1])
+    rows = rows_of(compare_trajectories(ends, ends))
+    assert np.isnan(rows["nearer to partner than to own start"]["first"])
+
+
+def test_tokens_that_are_no_numbers_are_left_out(network, particles):
+    more = xr.concat([network["embedding"], network["embedding"][:, :, :1]], "token")
+    wide = network.drop_dims("token").assign(embedding=more)
+    expected = compare_trajectories(network, particles)
+    xr.testing.assert_identical(compare_trajectories(wide, particles), expected)
+
+
+def test_imperfections_are_unknown_of_numbers_that_are_not_added(network, particles):
+    other = network.assign_attrs(operation="other")
+    assert np.isnan(compare_trajectories(other, particles)["first_imperfections"]).all()
+    with pytest.raises(TrajectoryError, match=r"operation: found other, expected a \+"):
+        simulate_particles_from(other, "any.nc", ParticleSettings(), 5)
 
 
 def test_paired_runs_are_tested_in_pairs():
