@@ -8,9 +8,10 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.resources import files
-from typing import Any
 
-from analysis.reproduction.verification.claim import Claim, Kind
+from analysis.reproduction.musat2024 import networks
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, Kind, read_parts
 from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
 from analysis.reproduction.verification.experiment import Experiment
 from dynamics.settings import SettingsError
@@ -28,11 +29,14 @@ SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.
 """Modules, each with experiments and the tests of claims on their evidence, in the
 order of their execution."""
 
-EXPERIMENTS = {
-    value.name: value
+_MODULE_OF_EXPERIMENT = {
+    value.name: (section, value)
     for section in SECTIONS
     for value in vars(section).values()
     if isinstance(value, Experiment)
+}
+EXPERIMENTS = {
+    name: experiment for name, (_, experiment) in _MODULE_OF_EXPERIMENT.items()
 }
 """All experiments by name, in the order of their execution."""
 
@@ -65,21 +69,24 @@ def mark_repeated(claims: Sequence[Claim]) -> Iterator[Claim]:
 
 
 def read_claims() -> list[Claim]:
-    """The claims of the files in `claims`, with their tests, by paper and in the order
-    of the paper's sections."""
-    tests: dict[str, dict[str, Any]] = {
-        name: {"experiment": experiment, "parts": tuple(parts)}
-        for section in SECTIONS
-        for experiment, by_name in section.TESTS.items()
-        for name, parts in by_name.items()
-    }
+    """The claims of the files in `claims`, by paper and in the order of the paper's
+    sections. Functions and constants that they name are those of the module of their
+    experiment, or the common ones."""
     claims = []
     for path in files("analysis.reproduction").joinpath("claims").iterdir():
         for row in tomllib.loads(path.read_text("utf-8"))["claim"]:
+            if "experiment" in row:
+                module, _ = _MODULE_OF_EXPERIMENT[row["experiment"]]
+                names = {**vars(samples), **vars(networks), **vars(module)}
+                parts = row["parts"]
+                if isinstance(parts, dict):  # a function makes them from a table
+                    parts = names[parts.pop("function")](**parts)
+                else:
+                    parts = read_parts(parts, names)
+                row["parts"] = tuple(parts)
             row["kind"] = Kind(row.get("kind", Kind.EMPIRICAL))
             row["readings"] = tuple(row.get("readings", ()))
-            test = {} if "untestable" in row else tests.pop(row["name"])
-            claims.append(Claim(**row, **test))
+            claims.append(Claim(**row))
     return sorted(claims, key=_order)
 
 

@@ -14,18 +14,14 @@ from analysis.reproduction.musat2024.structure_claims import (
     rare_values,
 )
 from analysis.reproduction.verification import (
-    Above,
-    Below,
     Estimate,
     Experiment,
-    Measurement,
     Params,
     RequiredRuns,
     Runner,
     experiment_runs,
     frame_values,
     measure_ensembles,
-    parts_over,
     samples,
     sized,
 )
@@ -134,27 +130,3 @@ def relative_imperfections(evidence: xr.Dataset, dim: int) -> Estimate:
     return samples.estimate_mean(
         100 * row["imperfections"] / row["chance_imperfections"], "networks"
     )
-
-
-def _rare_parts(label: str, *names: str) -> tuple[Measurement, ...]:
-    return parts_over(
-        "dim", HIGHER, rarely_by_chance, Above(50, 10), label, "%", names=names
-    )
-
-
-TESTS = {
-    APPENDIX_F.name: {
-        "CA.appF.structures": [
-            *_rare_parts("D = {}, few imperfections", "imperfections"),
-            *parts_over(
-                "dim",
-                HIGHER,
-                relative_imperfections,
-                Below(50, ours=True),
-                "D = {}, imperfections relative to permuted tokens",
-                "%",
-            ),
-            *_rare_parts("D = {}, projections", "circle_distance", "grid_distance"),
-        ],
-    },
-}

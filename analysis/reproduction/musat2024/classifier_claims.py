@@ -15,21 +15,13 @@ from analysis.progress_measures import distance_irrelevance
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import (
     WEIGHTS,
-    Above,
-    Below,
-    Criterion,
     Estimate,
     Experiment,
-    Measurement,
-    Nearly,
     Params,
     RequiredRuns,
     Runner,
     experiment_runs,
     frame_values,
-    mean_of,
-    paired_difference_of,
-    part,
     samples,
     sized,
     training_pairs_of_runs,
@@ -216,136 +208,3 @@ def relative_angle(evidence: xr.Dataset, direction: str, odd: bool) -> Estimate:
         epoch=EPOCHS[-1], direction=direction
     )
     return samples.estimate_mean(100 * here["angle"] / here["random"], "circles")
-
-
-def _polygon_parts(
-    direction: str, odd: Criterion, even: Criterion
-) -> tuple[Measurement, ...]:
-    """Angles in polygons of odd and of even corners."""
-    whose = {"weight": "weights", "boundary": "boundaries"}[direction]
-    label = f"angle of {whose} relative to random directions, {{}} number of corners"
-    return tuple(
-        part(
-            relative_angle,
-            criterion,
-            label.format(name),
-            "%",
-            digits=0,
-            direction=direction,
-            odd=name == "odd",
-        )
-        for name, criterion in (("odd", odd), ("even", even))
-    )
-
-
-def _angle_part(epoch: int) -> Measurement:
-    """Angle of weights compared with random directions, N = 17."""
-    label = (
-        f"angle to the nearest pair sum, weights minus random directions, epoch {epoch}"
-    )
-    return part(
-        angle_from_random, Below(0, 0.2), label, "degrees", tokens=17, epoch=epoch
-    )
-
-
-MINUS_OTHERS = "circles minus other networks"
-ORIGIN = (
-    networks.ratio_part(Above(1, 1), "distance", "offset"),
-    networks.ratio_part(Above(1, 1), "distance / size", "relative_offset"),
-)
-
-TESTS = {
-    CLASSIFIER.name: {
-        "CA.s5.classified": [
-            part(
-                paired_difference_of,
-                Above(0, 5),
-                "clustered minus other pair sums",
-                "points",
-                name=("right_near_like", "right_near_unlike"),
-                of="networks that have both",
-                unit=100,
-                where={"circle": 0},
-                weight_decay=0.6,
-            )
-        ],
-        "CA.s5.1.narrow": [
-            networks.ratio_part(Above(1, 1), "ratio", "relative_steepness", digits=1)
-        ],
-        "CA.s5.1.nowhere": [
-            part(
-                paired_difference_of,
-                Below(0, 0.05),
-                "weight decay 0 minus 1",
-                digits=2,
-                name="evenness",
-                **networks.BOTH_ENDS,
-            ),
-            part(
-                mean_of,
-                Below(0.25, ours=True),
-                "weight decay 0",
-                digits=2,
-                name="evenness",
-                of="networks",
-                weight_decay=0,
-            ),
-        ],
-        "CA.figure4.rays": [
-            part(rays_of_circles, Above(0.95, ours=True), "circles", digits=3),
-            part(
-                networks.circles_minus_others,
-                Above(0, 0.1),
-                MINUS_OTHERS,
-                digits=3,
-                name="rays",
-            ),
-        ],
-        "CA.figure4.pizza": [
-            part(
-                networks.mean_in_circles,
-                Above(50, 10, ours=True),
-                "circles",
-                "%",
-                name="slices",
-                unit=100,
-            ),
-            part(
-                networks.circles_minus_others,
-                Above(0, 10),
-                MINUS_OTHERS,
-                "points",
-                name="slices",
-                unit=100,
-            ),
-        ],
-        "CA.s5.2.pizza": [
-            part(
-                networks.mean_in_circles,
-                Below(PIZZA, ours=True, contrary=1.0),
-                "circles",
-                digits=2,
-                name="irrelevance",
-            ),
-            part(
-                networks.circles_minus_others,
-                Below(0, 0.1),
-                MINUS_OTHERS,
-                digits=2,
-                name="irrelevance",
-            ),
-            part(pizza_circles, Nearly(), "circles below 0.5", "%"),
-        ],
-        "CA.s7.origin": ORIGIN,
-        "CA.s7.origin-absolute": ORIGIN,
-    },
-    WEIGHT_ANGLES.name: {
-        "CA.s5.2.weights-align": [
-            *map(_angle_part, (100, 500, 2000)),
-        ],
-        "OWN.boundaries-align": [
-            *_polygon_parts("boundary", odd=Below(100, 10), even=Below(100, 10)),
-            *_polygon_parts("weight", odd=Above(100, 10), even=Below(100, 10)),
-        ],
-    },
-}

@@ -6,7 +6,6 @@ distance in each force (CA section 5.1)."""
 
 import math
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,23 +18,16 @@ from analysis.forces.pair_sum_classifier import pair_sum_gradients
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier_claims import load_classifier
 from analysis.reproduction.verification import (
-    Above,
-    Below,
-    Criterion,
     Estimate,
     Experiment,
     Measure,
-    Measurement,
     Params,
     RequiredRuns,
     Runner,
-    Within,
     as_percentage,
     expand_to_runs,
     mean_of,
     paired_difference_of,
-    part,
-    parts_over,
     sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval
@@ -143,34 +135,6 @@ def excess_change(evidence: xr.Dataset) -> Estimate:
         "seeds",
         name="excess",
         weight_decay=(1.0, 0.0),
-    )
-
-
-FIELDS = {
-    "like_attraction": "attraction",
-    "unlike_repulsion": "repulsion",
-    "like_alignment": "alignment, same class",
-    "unlike_alignment": "alignment, different classes",
-}
-
-
-def _weight_parts(
-    epochs: Sequence[int], *fields: str, **arguments: Any
-) -> tuple[Measurement, ...]:
-    """The weights of some fields at some epochs. In the fit they are above 0 where the
-    field acts as its formula says."""
-    return tuple(
-        part(
-            near_epoch,
-            Above(0, 0.1),
-            f"{FIELDS[field]}, epoch {epoch}",
-            digits=2,
-            name="weight",
-            field=field,
-            epoch=epoch,
-            **arguments,
-        )
-        for field, epoch in product(fields, epochs)
     )
 
 
@@ -293,114 +257,3 @@ def neighbour_percentage(
         effect,
         "Cohen's h against a half",
     )
-
-
-def _while_forming(
-    measure, criterion: Criterion, label: str = "", unit: str = "", **more
-) -> tuple[Measurement, ...]:
-    """A part for each epoch at which structures are forming."""
-    label, digits = label + "epoch {}", 1 if unit else 2
-    return parts_over(
-        "epoch", FORMING, measure, criterion, label, unit, digits=digits, **more
-    )
-
-
-AT_DECAY_1: dict[str, Any] = {
-    "estimator": mean_of,
-    "of": "networks",
-    "weight_decay": 1,
-}
-CORRELATION: dict[str, Any] = {"estimator": mean_of, "of": "networks"}
-"""Spearman's correlation of a push or pull with a distance, mean over networks."""
-MOST = Above(50, 10)
-"""More than half; 60% against 50% is a small effect, a Cohen's h of 0.2."""
-
-TESTS = {
-    AUDIT.name: {
-        "CA.s5.1.signs": _weight_parts(
-            FORMING, "like_attraction", "unlike_repulsion", **AT_DECAY_1
-        ),
-        "CA.s5.2.field": _weight_parts(
-            FORMING, "like_alignment", "unlike_alignment", **AT_DECAY_1
-        ),
-        "CA.s7.forces": _weight_parts(
-            (100, 2000),
-            *FIELDS,
-            estimator=paired_difference_of,
-            of="seeds",
-            weight_decay=(1.0, 0.0),
-        ),
-        "OWN.audit": parts_over(
-            "epoch", FORMING, fields_r_squared, Above(0.5), "R², epoch {}", digits=2
-        ),
-        "OWN.audit-names": tuple(
-            part(
-                near_epoch,
-                Above(0, 0.05),
-                f"weight decay {decay:g}, epoch {epoch}",
-                digits=2,
-                estimator=paired_difference_of,
-                name=("r_squared", "renamed_r_squared"),
-                of="networks",
-                weight_decay=decay,
-                epoch=epoch,
-            )
-            for decay, epoch in (*product(networks.DECAYS, FORMING), (1.0, 2000))
-        ),
-        "OWN.audit-decay": [
-            part(
-                near_epoch,
-                Above(0, 0.05),
-                "weight decay 1 minus 0",
-                digits=2,
-                estimator=excess_change,
-                epoch=2000,
-            )
-        ],
-    },
-    DISTANCE.name: {
-        "CA.s5.1.apart": _while_forming(
-            neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"
-        ),
-        "CA.s5.1.closer": _while_forming(
-            near_epoch, Below(0, 0.1), name="unlike_rank", **CORRELATION
-        ),
-        "CA.s5.1.inverse": _while_forming(
-            best_power, Within(0.75, 1.25), "power p, ", kind="repulsion"
-        ),
-        "CA.s5.1.together": _while_forming(
-            neighbour_percentage, MOST, unit="%", kind="like", what="hits"
-        ),
-        "CA.s5.1.constant": [
-            *_while_forming(
-                best_power, Within(-0.25, 0.25), "power, ", kind="attraction"
-            ),
-            _while_forming(
-                near_epoch,
-                Within(-0.1, 0.1, ours=True),
-                "correlation, ",
-                name="like_rank",
-                **CORRELATION,
-            )[-1],
-        ],
-        "CA.s5.1.region": _while_forming(
-            neighbour_percentage, MOST, unit="%", kind="like", what="region"
-        ),
-        "CA.s5.1.sigmoid": [
-            *_while_forming(
-                near_epoch,
-                Below(0, 0.1),
-                "right side, ",
-                name="right_side",
-                **CORRELATION,
-            ),
-            *_while_forming(
-                near_epoch,
-                Below(0, 0.1),
-                "wrong side, ",
-                name="wrong_side",
-                **CORRELATION,
-            ),
-        ],
-    },
-}

@@ -8,18 +8,13 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import (
-    Criterion,
     Estimate,
-    Measurement,
     Params,
     RequiredRuns,
     Runner,
     experiment_runs,
     measure_ensembles,
-    part,
-    ratio_of,
     samples,
-    trend_of,
 )
 from analysis.structures.circles_and_grids import count_imperfections
 from dynamics.randomness import random_stream
@@ -32,8 +27,6 @@ OTHERS = "non-circles"
 CIRCLES_ONLY: dict[str, Any] = {"of": "circles", "where": {"circle": 1}}
 OTHERS_ONLY: dict[str, Any] = {"of": OTHERS, "where": {"circle": 0}}
 """Arguments of `analysis.reproduction.verification.samples`."""
-BOTH_ENDS: dict[str, Any] = {"of": "seeds", "weight_decay": (0.0, 1.0)}
-"""No weight decay compared with weight decay 1, in networks of the same seeds."""
 SHUFFLES = 20
 """Number of random permutations of the tokens, from which the imperfections expected by
 chance are computed."""
@@ -113,25 +106,3 @@ def shuffled_imperfections(embedding: np.ndarray) -> np.ndarray:
         for _ in range(SHUFFLES)
     ]
     return np.mean(permuted, axis=0)
-
-
-def ratio_part(
-    criterion: Criterion, label: str, name: str, digits: int = 2
-) -> Measurement:
-    """A quantity without weight decay divided by that at weight decay 1."""
-    return part(
-        ratio_of, criterion, label, "times", digits=digits, name=name, **BOTH_ENDS
-    )
-
-
-def trend_part(criterion: Criterion, name: str, **selection: Any) -> Measurement:
-    """A quantity rises or falls with weight decay."""
-    return part(
-        trend_of,
-        criterion,
-        "rank correlation with weight decay",
-        digits=2,
-        name=name,
-        setting="weight_decay",
-        **selection,
-    )

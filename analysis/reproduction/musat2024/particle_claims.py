@@ -22,7 +22,6 @@ from analysis.reproduction.printed_numbers import TABLE_2 as PRINTED
 from analysis.reproduction.verification import (
     Agrees,
     Estimate,
-    Every,
     Experiment,
     Measurement,
     Params,
@@ -305,30 +304,3 @@ def falling_circles(table: xr.Dataset) -> str:
     if not any(change.interval.high < 0 for change in changes):
         return ""
     return ", ".join(f"{100 * float(row.mean()):.1f}%" for row in rows) + " circles"
-
-
-TESTS = {
-    TABLE_2.name: {f"CA.table2.fa{fa:g}": row_parts(fa) for fa in FAS},
-    SENSITIVITY.name: {
-        "OWN.sensitivity": [
-            part(
-                percentage_of_choices,
-                Every(),
-                "choices that contradict no number of table 2",
-                "%",
-                failure=contradicted_numbers,
-            ),
-            part(
-                percentage_of_choices,
-                Every(),
-                "choices compatible with the printed spread",
-                "%",
-                failure=incompatible_spread,
-                listed=False,
-            ),
-        ],
-        "OWN.sensitivity-rise": [
-            part(percentage_of_choices, Every(), "", "%", failure=falling_circles)
-        ],
-    },
-}

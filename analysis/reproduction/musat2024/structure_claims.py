@@ -18,21 +18,13 @@ import xarray as xr
 from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks, particle_claims
 from analysis.reproduction.verification import (
-    Above,
-    Criterion,
     Estimate,
-    Exists,
     Experiment,
-    Measurement,
     Params,
     RequiredRuns,
     Runner,
-    Within,
     frame_values,
     measure_ensembles,
-    part,
-    parts_over,
-    percentage_difference_of,
     samples,
     selected_values,
     sized,
@@ -216,126 +208,3 @@ def imperfection_difference(evidence: xr.Dataset) -> Estimate:
     return samples.independent_difference(
         particle, network, "networks and simulations that are not circles"
     )
-
-
-STRUCTURED = ("circle", "grid", "imperfect grid")
-GREAT, SIMILAR = Above(90, ours=True), Within(-10, 10, ours=True)
-
-
-def _kind_parts(
-    system: str, settings: Sequence[float], criterion: Criterion, *kinds: str
-) -> tuple[Measurement, ...]:
-    """The percentage of end states of some kinds at each weight decay or alignment
-    constant."""
-    label = "weight decay {:g}" if system == "network" else "f_a = {:g}"
-    return parts_over(
-        "at",
-        settings,
-        percentage_of_kinds,
-        criterion,
-        label,
-        "%",
-        system=system,
-        kinds=kinds,
-    )
-
-
-def _examples(system: str, *kinds: str) -> tuple[Measurement, ...]:
-    """Whether there are end states of each of some kinds, at weight decay 1 or f_a =
-    1."""
-    return parts_over(
-        "kinds",
-        [(kind,) for kind in kinds],
-        percentage_of_kinds,
-        Exists(),
-        "{0[0]}s",
-        "%",
-        system=system,
-        at=1.0,
-    )
-
-
-def _accuracy_part(minimum: float, first: str, second: str) -> Measurement:
-    """Whether one group of kinds, such as "circles and grids", has a higher validation
-    accuracy than another."""
-
-    def kinds(group: str) -> list[str]:
-        return [kind.removesuffix("s") for kind in group.split(" and ")]
-
-    return part(
-        accuracy_by_kind,
-        Above(0, minimum),
-        f"{first} minus {second}",
-        "points",
-        first=kinds(first),
-        second=kinds(second),
-    )
-
-
-TESTS = {
-    STRUCTURES.name: {
-        "CA.s4.structures": _kind_parts(
-            "network", networks.DECAYS, Above(50, 10), *STRUCTURED
-        ),
-        "CA.figure1.both": _examples("network", "circle", "grid"),
-        "CA.figure2.imperfect": _kind_parts(
-            "network", (0.6, 1.0), Exists(), "imperfect grid"
-        ),
-        "CA.s4.order": [
-            _accuracy_part(5, "circles and grids", "imperfect grids"),
-            _accuracy_part(5, "grids", "imperfect grids"),
-            _accuracy_part(5, "imperfect grids", "neither"),
-        ],
-        "CA.s2.generalisation": [
-            _accuracy_part(10, "circles", "neither"),
-            _accuracy_part(10, "grids and imperfect grids", "neither"),
-        ],
-        "CA.appA.circles": [
-            *parts_over(
-                "system",
-                SYSTEMS,
-                overlap_with_algorithm,
-                GREAT,
-                "regular circles, {}s",
-                "%",
-                of_circles=True,
-            ),
-            *parts_over(
-                "system",
-                SYSTEMS,
-                overlap_with_algorithm,
-                GREAT,
-                "polygons found, {}s",
-                "%",
-                of_circles=False,
-            ),
-        ],
-        "CA.s6.structures": _kind_parts(
-            "particle", (1.0, 0.5, 2.0), Above(50, 10), *STRUCTURED
-        ),
-        "CA.figure5.three": _examples("particle", *STRUCTURED),
-        "CA.s6.as-networks": [
-            part(
-                percentage_difference_of,
-                SIMILAR,
-                "circles",
-                "points",
-                name=("particle_circle", "network_circle"),
-                of="networks and simulations",
-                fa=1.0,
-                weight_decay=1.0,
-            ),
-            part(imperfection_difference, SIMILAR, "imperfections"),
-        ],
-        "CA.s6.more-circles": parts_over(
-            "fa",
-            ((1.0, 0.5), (2.0, 1.0)),
-            percentage_difference_of,
-            Above(0, 5),
-            "f_a = {0[0]:g} minus half of it",
-            "points",
-            name="particle_circle",
-            of=CASES["particle"],
-        ),
-    },
-}

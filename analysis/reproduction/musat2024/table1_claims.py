@@ -14,9 +14,7 @@ from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
 from analysis.reproduction.verification import (
-    Above,
     Agrees,
-    Below,
     Estimate,
     Experiment,
     Measure,
@@ -24,12 +22,8 @@ from analysis.reproduction.verification import (
     Params,
     Runner,
     frame_values,
-    independent_difference_of,
     mean_of,
-    paired_difference_of,
     part,
-    parts_over,
-    percentage_difference_of,
     percentage_of,
     reported_count,
     reported_number,
@@ -186,123 +180,3 @@ def row_parts(decay: float) -> list[Measurement]:
             arguments = arguments | {"weight_decay": decay}
             parts.append(part(estimator, agrees, label, unit, **arguments))
     return parts
-
-
-CLUSTERED: dict[str, Any] = {"weight_decay": 0.6, **networks.OTHERS_ONLY}
-WEIGHT_DECAY, ONE_MINUS_NONE = "weight decay {:g}", "weight decay 1 minus 0"
-
-TESTS = {
-    TABLE_1.name: {
-        **{f"CA.table1.wd{decay:g}": row_parts(decay) for decay in PRINTED},
-        "CA.table1.circles-ahead": parts_over(
-            "weight_decay",
-            networks.DECAYS[1:],
-            circle_accuracy_gain,
-            Above(0, 5),
-            WEIGHT_DECAY,
-            "points",
-        ),
-        "CA.table1.correlated": parts_over(
-            "weight_decay",
-            networks.DECAYS,
-            imperfection_correlation,
-            Below(-0.5, ours=True),
-            WEIGHT_DECAY,
-            digits=2,
-        ),
-        "CA.s4.decay-circles": [
-            part(
-                percentage_difference_of,
-                Above(0, 10),
-                ONE_MINUS_NONE,
-                "points",
-                name="circle",
-                of="networks",
-                weight_decay=(1.0, 0.0),
-            ),
-            networks.trend_part(Above(0, 0.1), "circle"),
-        ],
-        "CA.s4.decay-imperfections": [
-            part(
-                independent_difference_of,
-                Below(0, 15),
-                ONE_MINUS_NONE,
-                name="imperfections",
-                weight_decay=(1.0, 0.0),
-                **networks.OTHERS_ONLY,
-            ),
-            networks.trend_part(Below(0, 0.3), "imperfections", where={"circle": 0}),
-        ],
-        "CA.figure3.clusters": [
-            part(
-                estimate_derived,
-                Above(50, 10, ours=True),
-                "at the end",
-                "%",
-                estimator=mean_of,
-                name="clustered",
-                **CLUSTERED,
-            ),
-            part(
-                estimate_derived,
-                Above(0, 10),
-                "minus start of training",
-                "points",
-                estimator=paired_difference_of,
-                name=("clustered", "start_clustered"),
-                **CLUSTERED,
-            ),
-            part(
-                estimate_derived,
-                Above(0, 10),
-                "minus renamed tokens",
-                "points",
-                estimator=paired_difference_of,
-                name=("clustered", "chance_clustered"),
-                **CLUSTERED,
-            ),
-        ],
-        "CA.figure4.no-clusters": [
-            part(
-                estimate_derived,
-                Below(0, 20),
-                "circles minus other networks",
-                "points",
-                estimator=networks.circles_minus_others,
-                name="clustered",
-            )
-        ],
-        "CA.s7.overfit": [
-            part(
-                paired_difference_of,
-                Above(0, 10),
-                "gap without weight decay",
-                "points",
-                name=("train_accuracy", "accuracy"),
-                of="networks",
-                weight_decay=0.0,
-            ),
-            part(
-                estimate_derived,
-                Above(0, 5),
-                "minus gap at weight decay 1",
-                "points",
-                estimator=paired_difference_of,
-                name="gap",
-                **networks.BOTH_ENDS,
-            ),
-        ],
-        "CA.s7.generalises": [
-            part(
-                paired_difference_of,
-                Above(0, 10),
-                ONE_MINUS_NONE,
-                "points",
-                name="accuracy",
-                of="seeds",
-                weight_decay=(1.0, 0.0),
-            ),
-            networks.trend_part(Above(0, 0.1), "accuracy"),
-        ],
-    },
-}

@@ -8,20 +8,14 @@ import xarray as xr
 
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import (
-    Above,
-    Below,
     Estimate,
     Experiment,
     Params,
     RequiredRuns,
     Runner,
     frame_values,
-    mean_of,
-    part,
-    parts_over,
     samples,
     sized,
-    trend_of,
 )
 from analysis.structures.procrustes import procrustes_distance
 
@@ -122,60 +116,3 @@ def bias_to_weight_ratio(evidence: xr.Dataset) -> Estimate:
     ratios."""
     ratio = evidence.sel(weight_decay=0.0) / evidence.sel(weight_decay=1.0)
     return samples.paired_ratio(ratio["bias"], ratio["weight"], "seeds")
-
-
-LINEAR = ("weight", "bias")
-
-TESTS = {
-    HALT.name: {
-        "CA.s5.1.halt": [
-            part(
-                mean_of,
-                Below(0.05, ours=True),
-                "without weight decay",
-                digits=3,
-                name="second_half",
-                of="networks",
-                weight_decay=0,
-            ),
-            networks.ratio_part(Below(1, 0.2), "weight decay 0 / 1", "second_half"),
-        ],
-        "CA.s5.1.slowing": [
-            part(
-                mean_of,
-                Below(0.1, ours=True),
-                "last tenth / first tenth",
-                digits=3,
-                name="slowing",
-                of="networks",
-                weight_decay=0,
-            ),
-            networks.ratio_part(Below(1, 0.2), "weight decay 0 / 1", "rate"),
-        ],
-    },
-    FIGURE_6.name: {
-        "CA.figure6.limited": tuple(
-            networks.ratio_part(Above(1, 1), f"mean {name}", name, digits=1)
-            for name in LINEAR
-        ),
-        "CA.s7.output": [networks.ratio_part(Above(1, 0.1), "ratio", "output_weight")],
-        "CA.figure6.falls": parts_over(
-            "name",
-            LINEAR,
-            trend_of,
-            Below(0, 0.3),
-            "mean {}",
-            digits=2,
-            setting="weight_decay",
-        ),
-        "CA.figure6.biases": [
-            part(
-                bias_to_weight_ratio,
-                Above(1, 0.1),
-                "biases over weights",
-                "times",
-                digits=2,
-            )
-        ],
-    },
-}

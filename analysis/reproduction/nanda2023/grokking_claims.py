@@ -3,7 +3,6 @@ generalises."""
 
 import dataclasses
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,23 +12,13 @@ from analysis import progress_measures
 from analysis.output.results import dimensionless
 from analysis.progress_measures.logit_components import KEY_FRACTION
 from analysis.reproduction.verification import (
-    Above,
-    Agrees,
-    Below,
-    Criterion,
     Estimate,
     Experiment,
     Measure,
-    Measurement,
     Params,
     RequiredRuns,
     Runner,
-    Within,
     median_of,
-    paired_difference_of,
-    part,
-    ratio_of,
-    reported_number,
     samples,
     sized,
 )
@@ -48,7 +37,6 @@ SERIES = (
 """Of the progress measures, those of NA."""
 FALLING = ("test_loss", "restricted_loss", "squared_weights")
 """Measures that fall when a network generalises; the others rise."""
-FORMATION, CLEANUP = "circuit formation", "cleanup"
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -191,143 +179,3 @@ def _half_times(evidence: xr.Dataset, measure: str) -> np.ndarray:
         if np.isfinite(falling).all() and falling[-1] < falling[0]:
             times[run] = halfway_time(falling, later["step"].values)
     return times
-
-
-# ------------------------------------------------------------------------------- claims
-
-
-IN_FORMATION: dict[str, Any] = {
-    "name": "value",
-    "of": "runs with the phase",
-    "edge": ("end", "begin"),
-    "phase": FORMATION,
-}
-"""Arguments of `measure_in_phases` for a measure at the end of circuit formation,
-compared with its beginning."""
-change_in_formation = partial(
-    part, measure_in_phases, estimator=paired_difference_of, **IN_FORMATION
-)
-pace_in_cleanup = partial(
-    part,
-    measure_in_phases,
-    estimator=ratio_of,
-    name="pace",
-    of="runs with both phases",
-    phase=(CLEANUP, FORMATION),
-    digits=2,
-)
-
-
-def _printed_part(
-    label: str, printed: str, margin: float, unit: str = "epochs", **arguments: Any
-) -> Measurement:
-    """A median, compared with a number of a single run."""
-    agrees = Agrees(reported_number(printed, 1), margin)
-    return part(median_of_preset, agrees, label, unit, **arguments)
-
-
-def _lead_part(criterion: Criterion, measure: str, label: str = "lead") -> Measurement:
-    return part(half_lead, criterion, label, "epochs", digits=0, measure=measure)
-
-
-MOST = Above(50, ours=True)
-EMBEDDING, MAP = "Gini of the embedding", "Gini of the neuron-logit map"
-
-TESTS = {
-    PHASES.name: {
-        "NA.grokking.delay": [
-            part(
-                between_epochs,
-                MOST,
-                "memorise before epoch 300",
-                "%",
-                name="memorised",
-                first=0,
-                last=300,
-            ),
-            part(
-                between_epochs,
-                MOST,
-                "generalise from epoch 800 to 4,000",
-                "%",
-                name="generalised",
-                first=800,
-                last=4000,
-            ),
-            part(
-                ratio_of,
-                Above(1, 2, ours=True),
-                "epoch of generalisation relative to memorisation",
-                name=("generalised", "memorised"),
-            ),
-        ],
-        "NA.record.p53": [
-            _printed_part("memorised", "93", 100, name="memorised", preset="small"),
-            _printed_part(
-                "generalised", "1637", 500, name="generalised", preset="small"
-            ),
-        ],
-        "NA.phases.epochs": [
-            _printed_part(
-                phase, printed, margin, name="end", phase=phase, preset="nanda"
-            )
-            for phase, printed, margin in (
-                ("memorisation", "1400", 700),
-                (FORMATION, "9400", 3000),
-                (CLEANUP, "14000", 4000),
-            )
-        ],
-        "NA.phases.key-frequencies": [
-            _printed_part("", "5", 2, "", name="keys", preset="nanda")
-        ],
-        "NA.phases.excluded": [
-            change_in_formation(
-                Above(0, 0.1),
-                "excluded loss",
-                "nats",
-                digits=2,
-                measure="excluded_loss",
-            ),
-            part(
-                measure_in_phases,
-                Within(2 / 3, 1.5, ours=True),
-                "test loss, ratio",
-                digits=2,
-                measure="test_loss",
-                estimator=ratio_of,
-                **IN_FORMATION,
-            ),
-        ],
-        "NA.phases.restricted": [
-            change_in_formation(
-                Below(0, 0.1),
-                "change in circuit formation",
-                "nats",
-                digits=2,
-                measure="restricted_loss",
-            ),
-            _lead_part(Above(0, 100), "restricted_loss"),
-        ],
-        "NA.phases.gini": [
-            pace_in_cleanup(Above(1, 0.5), EMBEDDING, measure="embedding_gini"),
-            pace_in_cleanup(Above(1, 0.5), MAP, measure="map_gini"),
-        ],
-        "NA.phases.squared-weights": [
-            change_in_formation(
-                Below(0),
-                "change in circuit formation",
-                digits=0,
-                measure="squared_weights",
-            ),
-            pace_in_cleanup(
-                Above(1, 0.2), "pace in cleanup", measure="squared_weights"
-            ),
-        ],
-        "OWN.grokking-order": [
-            _lead_part(Above(0), "excluded_loss", "excluded loss"),
-            _lead_part(Below(0), "embedding_gini", EMBEDDING),
-            _lead_part(Below(0), "map_gini", MAP),
-            _lead_part(Below(0), "squared_weights", "squared weights"),
-        ],
-    },
-}

@@ -9,13 +9,11 @@ import xarray as xr
 from analysis import progress_measures
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
-    Above,
     Estimate,
     Experiment,
     Params,
     RequiredRuns,
     Runner,
-    part,
     samples,
     sized,
 )
@@ -101,20 +99,3 @@ def percentage_that_has(
     return samples.percentage_of_ones(
         ~has if never else has, "runs", note if never else ""
     )
-
-
-TESTS = {
-    DECAY.name: {
-        "NA.weight-decay.needed": [
-            part(percentage_that_has, Above(50, 25), "memorise", "%", name="memorised"),
-            part(
-                percentage_that_has,
-                Above(50, 25),
-                "do not generalise",
-                "%",
-                name="generalised",
-                never=True,
-            ),
-        ],
-    },
-}

@@ -8,16 +8,12 @@ import xarray as xr
 
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
-    Above,
     Estimate,
-    Every,
     Experiment,
     Params,
     RequiredRuns,
     Runner,
-    Within,
     as_percentage,
-    part,
     samples,
     sized,
 )
@@ -252,32 +248,3 @@ def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
         runs,
         note=note,
     )
-
-
-# ------------------------------------------------------------------------------- claims
-
-JUMPS, REGULAR = Above(10, 5, ours=True), Above(0.5, 0.1, ours=True)
-BEST = [
-    part(
-        best_value,
-        Within(RECIPE[name] / 2, 2 * RECIPE[name]),
-        LABELS[name],
-        digits=digits,
-        panel=name,
-    )
-    for name, digits in zip(RECIPE, (0, 0, 4, 2), strict=True)
-]
-TESTS = {
-    ABLATION.name: {
-        "VC.figure6.variability": [
-            part(accuracy_jumps, JUMPS, label, "%", panel=name)
-            for name, label in LABELS.items()
-        ],
-        "VC.figure7.regular": [
-            part(panel_regularity, REGULAR, label, digits=2, panel=name)
-            for name, label in LABELS.items()
-        ],
-        "VC.figure6.same-start": [part(same_initial_loss, Every(), "", "%")],
-        "OWN.recipe-optimum": BEST,
-    },
-}

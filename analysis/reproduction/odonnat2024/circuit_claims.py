@@ -22,22 +22,12 @@ from analysis.clustering_heads.activation_sparsity import SUCCESSFUL_ACCURACY
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
-    Above,
-    Below,
-    Criterion,
     Estimate,
-    Every,
-    Exists,
     Experiment,
-    Measurement,
-    Nearly,
     Params,
     RequiredRuns,
     Runner,
-    Within,
     as_percentage,
-    part,
-    parts_over,
     samples,
     sized,
 )
@@ -54,10 +44,6 @@ FEWEST = 5
 """Smallest number of runs for which a mean has an interval."""
 
 IDEAL_CLUSTERS = clusters.ideal_cluster_count(SparseSettings())
-
-LINKS = (0.05, 0.1, 0.2, 0.3)
-"""Link lengths at which clusters are counted, as fractions of the spread of sequence
-embeddings."""
 
 
 def default_networks(params: Params) -> Sequence[RequiredRuns]:
@@ -354,109 +340,3 @@ def start_similarity(evidence: xr.Dataset, name: str, excess: bool = False) -> E
         return estimate
     p = init_dependence.compare_same_seed(matrix, higher=True).p
     return estimate._replace(note=f"p = {p:.2g} by permutation of the ends")
-
-
-# ------------------------------------------------------------------------------- claims
-
-MOST, OFTEN = Above(50, 10, ours=True), Above(10, 10, ours=True)
-
-
-def percentage_part(
-    criterion: Criterion, kind: str, label: str = "", among: str = LEARNED
-) -> Measurement:
-    """The part of a claim that a percentage of the runs of one kind is of another kind
-    too."""
-    return part(circuit_percentage, criterion, label, "%", kind=kind, among=among)
-
-
-def _similarities(criterion: Criterion, excess: bool) -> list[Measurement]:
-    """The similarity to the start, of attention and of all weights."""
-    return [
-        part(start_similarity, criterion, label, digits=2, name=name, excess=excess)
-        for name, label in (("inherited", "attention"), ("weights_kept", "all weights"))
-    ]
-
-
-DIFFERENT_SUMS = part(different_sums, MOST, "", "%")
-INVARIANT = (
-    percentage_part(OFTEN, "circuits with all invariances", among="successful runs"),
-)
-
-TESTS = {
-    CIRCUITS.name: {
-        "VC.s3.2.variety": [DIFFERENT_SUMS],
-        "VC.s4.1.runs-differ": [DIFFERENT_SUMS],
-        "VC.s3.2.deviate": [percentage_part(Nearly(), "circuits that are not ideal")],
-        "VC.s3.2.corrected": [
-            percentage_part(Above(10, 5, ours=True), "corrected circuits")
-        ],
-        "VC.s3.2.by-value": [
-            part(spurious_collapse, Below(1, 0.5), "ratio after / before", digits=2)
-        ],
-        "VC.figure2.exists": [percentage_part(Exists(), "corrected circuits")],
-        "VC.s3.2.part-of-values": [
-            percentage_part(Exists(), "part of the values circuits")
-        ],
-        "VC.s3.2.partial": [percentage_part(OFTEN, "partial circuits")],
-        "VC.s3.2.partial-clusters": parts_over(
-            "link",
-            LINKS,
-            circuit_percentage,
-            Nearly(),
-            "link length {:g}",
-            "%",
-            kind="more clusters",
-            among="partial circuits",
-        ),
-        "VC.figure3.several": [percentage_part(Exists(), "circuits without either")],
-        "VC.s3.2.fuzzy": [
-            percentage_part(Exists(), "fuzzy circuits", "at least one"),
-            percentage_part(
-                Within(0, 10, ours=True), "fuzzy circuits", "at most one in ten"
-            ),
-        ],
-        "VC.figure4.generalises": [
-            percentage_part(Exists(), "fuzzy circuits that generalise")
-        ],
-        "VC.s3.2.often-invariant": INVARIANT,
-        "VC.figure8.attention": _similarities(Above(0, 0.1), excess=True),
-        "VC.s4.1.initial-weights": _similarities(Above(0.5, ours=True), excess=False),
-        "CH.abstract.invariants": [
-            percentage_part(
-                MOST, "circuits with all invariances", among="successful runs"
-            )
-        ],
-        "CH.abstract.clusters": [
-            part(lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
-            *parts_over(
-                "link",
-                LINKS,
-                circuit_percentage,
-                MOST,
-                "at link length {:g}",
-                "%",
-                kind="ideal clusters",
-                among="successful runs",
-            ),
-        ],
-        "CH.abstract.initialisation": [
-            part(
-                start_similarity,
-                Above(0, 0.1),
-                "",
-                digits=2,
-                name="inherited",
-                excess=True,
-            )
-        ],
-        "OWN.sum": [
-            percentage_part(Every(), "congruent sums", "runs", among="successful runs"),
-            part(explained_variance, Above(90), "variance", "%"),
-        ],
-        "OWN.sum-failures": [
-            percentage_part(
-                Below(50, 10), "congruent sums", among="runs that are not successful"
-            )
-        ],
-    },
-}

@@ -26,17 +26,11 @@ from analysis.reproduction.odonnat2024.circuit_claims import (
     without_interval_if_few,
 )
 from analysis.reproduction.verification import (
-    Above,
-    Below,
     Estimate,
-    Every,
-    Exists,
     Experiment,
-    Nearly,
     Params,
     RequiredRuns,
     Runner,
-    part,
     percentage,
     samples,
     sized,
@@ -281,7 +275,6 @@ FINETUNING = Experiment(
 
 # ---------------------------------------------------------------------------- estimates
 
-SOLVING, INVARIANT = "sources above .98", "circuits with both invariances"
 ACCURATE, PERFECT = "finetuned runs above .98", "perfect runs"
 
 
@@ -442,73 +435,3 @@ def fewer_clusters_probability(evidence: xr.Dataset, successful: bool) -> Estima
     return Estimate(
         area, len(counts), "sources", interval.value, "rank-biserial correlation", note
     )
-
-
-# ------------------------------------------------------------------------------- claims
-
-TESTS = {
-    FINETUNING.name: {
-        "VC.s4.2.both-invariances": [
-            part(both_invariances, Above(10, 5, ours=True), "", "%")
-        ],
-        "VC.s4.2.any-p": [
-            part(same_target, Every(), "task", "%"),
-            part(
-                finetuned_percentage,
-                Nearly(),
-                "circuits with a third token",
-                "%",
-                name="kept",
-                of=INVARIANT,
-            ),
-        ],
-        "VC.s4.2.six-clusters-only": [
-            part(perfect_from_ideal, Every(), "from six clusters", "%"),
-            part(
-                finetuned_percentage,
-                Every(),
-                "from both invariances",
-                "%",
-                name="source_whole",
-                of=PERFECT,
-                interval=False,
-            ),
-            part(perfect_sources, Above(0, 10), "both minus others", "points"),
-        ],
-        "VC.figure10.same-circuit": [
-            part(finetuned_percentage, Every(), "", "%", name="carried")
-        ],
-        "VC.figure11.embeddings": [
-            part(start_distance, Below(50, 10, ours=True), "", "%")
-        ],
-        "VC.figure11.attention": [part(attention_on_old, Exists(), "", "%")],
-        "VC.figure11.corrected": [
-            part(finetuned_percentage, Exists(), "", "%", name="corrected", of=ACCURATE)
-        ],
-        "VC.s4.2.like-initial": [
-            part(attention_correlation, Above(0.3, 0.1, ours=True), "", digits=2)
-        ],
-        "CH.summary.robust-invariants": [
-            part(invariance_gain, Above(0, 2), "", "points")
-        ],
-        "OWN.clusters-transfer": [
-            part(
-                cluster_correlation, Below(0, 0.3), SOLVING, digits=2, successful=True
-            ),
-            part(
-                fewer_clusters_probability,
-                Above(0.5, 0.2),
-                f"{SOLVING}, probability",
-                digits=2,
-                successful=True,
-            ),
-            part(
-                cluster_correlation,
-                Below(0, 0.3),
-                "all sources",
-                digits=2,
-                successful=False,
-            ),
-        ],
-    },
-}

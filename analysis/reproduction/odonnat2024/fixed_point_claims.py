@@ -20,13 +20,10 @@ from analysis.clustering_heads.stability import (
 )
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
-    Above,
-    Below,
     Estimate,
     Experiment,
     Params,
     Runner,
-    part,
     percentage,
     sized,
 )
@@ -128,20 +125,3 @@ def returned_pushes(evidence: xr.Dataset) -> Estimate:
         f" to {ratio.max():.2f}"
     )
     return percentage(int((ratio < 1).sum()), ratio.size, "perturbations", note)
-
-
-TESTS = {
-    FIXED.name: {
-        "CH.summary.fixed-points": [
-            part(
-                residual_gradient, Below(1e-8), "gradient", digits=12, circuit="settled"
-            ),
-            part(breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),
-            part(settled_accuracy, Above(98), "accuracy", "%"),
-            part(returned_pushes, Above(50), "perturbations that shrink", "%"),
-        ],
-        "CH.summary.fixed-points-without-decay": [
-            part(residual_gradient, Below(1e-8), "", digits=2, circuit=BUILT)
-        ],
-    },
-}

@@ -5,28 +5,19 @@ Peaks, drops and spikes are those of `analysis.transitions.gradient_peaks`, coun
 run. What is expected by chance is the mean over all shifts of the peaks by one to two
 windows."""
 
-import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from analysis.panels.colours import layer_labels
 from analysis.reproduction.verification import (
-    Above,
-    Below,
-    Criterion,
     Estimate,
-    Exists,
     Experiment,
-    Measurement,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
-    median_of,
-    part,
     samples,
     sized,
 )
@@ -47,7 +38,6 @@ SETUPS = FULL, MINI, FULL_3, MINI_3 = (
     "full batch, d = 3",
     "mini-batch, d = 3",
 )
-FIGURES = dict(zip(SETUPS, (15, 16, 18, 19), strict=True))
 KINDS = ("drop", "spike")
 WHOLE = "whole"
 """The norm of the whole gradient, as one of the layers."""
@@ -387,95 +377,3 @@ def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
 
 VARIABLES = list(ClusteringHead(SparseSettings()).variables)
 LAYERS = dict(zip(VARIABLES, layer_labels(VARIABLES), strict=True))
-EXAMPLE = ((125, 500), (350, 1000))
-"""Epochs between which the two drops of VC figure 16 may be: within a factor of 2 of
-those that the paper names."""
-EVENTS = (
-    (FULL, "drop"),
-    (MINI, "drop"),
-    (MINI, "spike"),
-    *itertools.product((FULL_3, MINI_3), KINDS),
-)
-"""Setups and events of VC's figures."""
-IN_MOST, BEYOND_CHANCE = Above(50, 5, ours=True), Above(0, 10)
-
-
-def event_tests() -> dict[str, list[Measurement]]:
-    """Tests of the claims that events of a setup coincide with peaks of the norm of the
-    whole gradient, and of each layer."""
-    tests = {}
-    for setup, kind in EVENTS:
-        case: dict[str, Any] = {"setup": setup, "kind": kind}
-        name = f"VC.figure{FIGURES[setup]}.{kind}s"
-        tests[name] = [
-            part(matched_peaks, IN_MOST, f"most {kind}s have a peak", "%", **case),
-            part(excess_peaks, BEYOND_CHANCE, "more than by chance", "points", **case),
-        ]
-        if (setup, kind) != (FULL_3, "spike"):
-            tests[f"{name}-by-layer"] = [
-                part(excess_peaks, BEYOND_CHANCE, label, "points", layer=layer, **case)
-                for layer, label in LAYERS.items()
-            ]
-    return tests
-
-
-def salience_part(criterion: Criterion, mini: str, full: str) -> Measurement:
-    """Drops coincide with peaks more, or less, clearly in mini-batch training."""
-    return part(
-        excess_peak_difference, criterion, "", "points", first=mini, second=full
-    )
-
-
-TESTS = {
-    NORMS.name: {
-        **event_tests(),
-        "VC.appA.1.less-salient": [salience_part(Below(0, 10), MINI, FULL)],
-        "VC.figure16.more-salient": [salience_part(BEYOND_CHANCE, MINI, FULL)],
-        "VC.figure19.more-salient": [salience_part(BEYOND_CHANCE, MINI_3, FULL_3)],
-        "VC.appA.1.exit": [part(rises_with_drop, IN_MOST, "runs", "%", setup=FULL)],
-        "VC.figure15.precisely": [
-            part(
-                nearest_peak,
-                Below(0.5, ours=True),
-                "distance",
-                "%",
-                digits=2,
-                setup=FULL,
-            )
-        ],
-        "VC.figure15.three": [
-            part(setup_drops, Exists(), "runs", "%", setup=FULL, least=3)
-        ],
-        "VC.figure16.first-rise": tuple(
-            part(rises_with_drop, IN_MOST, f"d = {d}", "%", setup=one)
-            for d, one in ((2, MINI), (3, MINI_3))
-        ),
-        "VC.figure16.example": [
-            part(
-                runs_like_example,
-                Exists(),
-                "such runs",
-                "%",
-                setup=MINI,
-                moments=EXAMPLE,
-            )
-        ],
-        "VC.appA.1.taken-back": [
-            part(
-                median_of,
-                Above(1, 0.1),
-                "after over before",
-                digits=2,
-                name="returned",
-                of="runs with spikes",
-                setup=MINI,
-            )
-        ],
-        "CH.figure3.norms": [
-            part(excess_peaks, BEYOND_CHANCE, "", "points", setup=FULL, kind="drop")
-        ],
-        "CH.summary.stability": [
-            part(excess_peaks, BEYOND_CHANCE, "", "points", setup=MINI, kind="spike")
-        ],
-    },
-}

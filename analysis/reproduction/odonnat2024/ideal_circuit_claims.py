@@ -15,18 +15,10 @@ from analysis.clustering_heads import constructions, invariances
 from analysis.clustering_heads.clusters import CLUSTER_LINK, ideal_cluster_count
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
-    Above,
-    Agrees,
-    Below,
     Estimate,
-    Every,
     Experiment,
-    Measurement,
     Params,
     Runner,
-    part,
-    parts_over,
-    reported_number,
     samples,
     sized,
 )
@@ -39,12 +31,6 @@ from dynamics.settings import NormName, SparseSettings
 VOCABS, DIMS = (2, 3), (2, 3)
 NORMS: tuple[NormName, ...] = ("rms", "unit", "rms-smooth", "unit-smooth")
 
-BROKEN = 1e-9
-"""Fraction of the variance of sequence embeddings, and difference of logits, that
-counts as rounding."""
-LEAK = 1e-2
-"""Value fraction of a position up to which its token is ignored, as in
-`analysis.clustering_heads.labels`."""
 AWAY = 8.0
 """Distance from the origin of the position embeddings that the query separates."""
 
@@ -249,79 +235,3 @@ def networks_within_bound(evidence: xr.Dataset, name: str, bound: float) -> Esti
     return samples.percentage_of_ones(
         values <= bound, "random networks", f"largest value {values.max():.1g}"
     )
-
-
-# ------------------------------------------------------------------------------- claims
-
-ACCURACIES = parts_over(
-    "vocab",
-    VOCABS,
-    worst_circuit,
-    Above(99),
-    "p = {}",
-    "%",
-    name="accuracy",
-    dim=2,
-    scale=100,
-)
-
-
-def _variances(vocab: int, dim: int | None = None) -> tuple[Measurement, ...]:
-    """The parts of a claim that the circuit of p = `vocab` lacks no invariance."""
-    labels = {
-        "leak": f"spurious tokens, p = {vocab}",
-        "unswapped": f"order, p = {vocab}",
-    }
-    arguments = {"vocab": vocab, "dim": dim}
-    return tuple(
-        part(worst_circuit, Below(0.01), labels[name], digits=4, name=name, **arguments)
-        for name in labels
-    )
-
-
-TESTS = {
-    IDEAL.name: {
-        "VC.s2.2.keys-and-outputs": [
-            part(networks_within_bound, Every(), "", "%", name="absorbed", bound=BROKEN)
-        ],
-        "VC.s2.3.ideal-collapse": [*_variances(2), *_variances(3)],
-        "VC.s3.1.permutation": [
-            part(
-                networks_within_bound,
-                Every(),
-                "",
-                "%",
-                name="order_share",
-                bound=BROKEN,
-            )
-        ],
-        "VC.s3.1.suffix": [
-            part(
-                networks_within_bound, Every(), "", "%", name="value_share", bound=LEAK
-            )
-        ],
-        "VC.s3.1.clusters": tuple(
-            part(
-                worst_circuit,
-                Agrees(count, 0.5),
-                f"p = {p}",
-                digits=0,
-                name="clusters",
-                vocab=p,
-                dim=2,
-            )
-            for p, count in zip(
-                VOCABS, (reported_number("6", 4), reported_number("21", 4)), strict=True
-            )
-        ),
-        "VC.figure1.classes": ACCURACIES,
-        "VC.figure1.attention": [
-            part(worst_circuit, Above(95), "", "%", name="attention", scale=100)
-        ],
-        "CH.figure1.ideal": [
-            ACCURACIES[0]._replace(label="accuracy, p = 2"),
-            *_variances(2, dim=2),
-        ],
-        "OWN.two-dimensions-suffice": ACCURACIES,
-    },
-}

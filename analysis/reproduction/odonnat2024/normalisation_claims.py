@@ -7,12 +7,9 @@ import xarray as xr
 
 from analysis.reproduction.verification import (
     Estimate,
-    Every,
-    Exists,
     Experiment,
     Params,
     Runner,
-    part,
     samples,
     sized,
 )
@@ -115,18 +112,3 @@ def disproportionate_changes(evidence: xr.Dataset) -> Estimate:
         else ""
     )
     return samples.percentage_of_ones(times > LARGE, "points near the origin", note)
-
-
-TESTS = {
-    NORMALISATION.name: {
-        "VC.figure12.out-of-proportion": [
-            part(disproportionate_changes, Exists(), "", "%")
-        ],
-        "VC.s4.3.step-below-length": [
-            part(
-                unchanged_below_length, Every(), "unchanged if and only if shorter", "%"
-            ),
-            part(flips_beyond_length, Every(), "reversed if longer", "%"),
-        ],
-    },
-}

@@ -2,7 +2,6 @@
 sizes."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,15 +13,12 @@ from analysis.clustering_heads.init_dependence import (
 )
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
-    Above,
-    Below,
     Estimate,
     Experiment,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
-    part,
     samples,
     sized,
 )
@@ -192,42 +188,3 @@ def end_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     return estimate._replace(
         note="{}, a difference of {:.2f} [{:.2f}, {:.2f}]".format(note, *apart)
     )
-
-
-# ------------------------------------------------------------------------------- claims
-
-CHANGED = "learning rate .002 or .005, or batches of 16 or 64"
-
-TESTS = {
-    RELATIVES.name: {
-        "VC.s4.1.time-varies": [
-            part(
-                escape_times_apart, Above(10, 10, ours=True), "a factor of 2 apart", "%"
-            )
-        ],
-        "VC.s4.1.time-unpredictable": [
-            part(
-                escape_time_correlation,
-                Below(0.7, 0.1, ours=True),
-                "rank correlation",
-                digits=2,
-            )
-        ],
-        "VC.s4.1.final-weights": [
-            part(
-                end_similarity,
-                Below(0.5, 0.1, ours=True, contrary=math.sqrt(2)),
-                "distance of weights",
-                digits=2,
-                name="weight_distance",
-            ),
-            part(
-                end_similarity,
-                Above(0.7, 0.1, ours=True, contrary=0.0),
-                "attention",
-                digits=2,
-                name="attention_correlation",
-            ),
-        ],
-    },
-}

@@ -7,24 +7,18 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import (
-    Above,
-    Below,
     Estimate,
     Experiment,
-    Measurement,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
-    part,
     samples,
     sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.transitions import DEFAULT_DETECTION, UNCHANGED, interventions
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
-
-SMOOTH = "smooth norm"
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -124,32 +118,3 @@ def accuracy_change(evidence: xr.Dataset, remedy: str) -> Estimate:
     return samples.paired_difference(100 * after, 100 * before)._replace(
         interval=interval, note=note
     )
-
-
-def _fewer_spikes(
-    remedy: str, label: str = "all runs", ours: bool = False, **arguments: bool
-) -> Measurement:
-    """At least one spike in 1000 epochs fewer."""
-    return part(
-        spike_rate_change,
-        Below(0, 1, ours),
-        label,
-        "spikes in 1000 epochs",
-        remedy=remedy,
-        **arguments,
-    )
-
-
-TESTS = {
-    REMEDIES.name: {
-        "VC.s4.3.smoothing": [_fewer_spikes(SMOOTH, in_both=True)],
-        "VC.s4.3.capacity": [_fewer_spikes("h = 128", "h = 128", ours=True)],
-        "VC.s4.3.regularisation": tuple(
-            _fewer_spikes(name, name, ours=True) for name in ("decay 0.01", "decay 0.1")
-        ),
-        "OWN.smooth-norm": [
-            _fewer_spikes(SMOOTH),
-            part(accuracy_change, Above(-5), "test accuracy", "points", remedy=SMOOTH),
-        ],
-    },
-}

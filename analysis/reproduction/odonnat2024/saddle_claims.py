@@ -20,17 +20,11 @@ from analysis.linearization.hessians import training_objective
 from analysis.linearization.network_curvature import flat_weight_pairs
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
 from analysis.reproduction.verification import (
-    Above,
-    Below,
     Estimate,
     Experiment,
-    Measurement,
-    Nearly,
     Params,
     RequiredRuns,
     Runner,
-    part,
-    parts_over,
     samples,
     sized,
 )
@@ -224,44 +218,3 @@ def escape_beyond_chance(evidence: xr.Dataset, setup: str = MINI) -> Estimate:
     return samples.paired_difference(
         100 * one["escape_negative_share"], 100 * one["escape_negative_chance"]
     )
-
-
-def _saddle_parts(moment: str) -> tuple[Measurement, ...]:
-    """A small gradient, negative eigenvalues, and more of these than at the end of
-    training."""
-    small, more = Below(0.1, ours=True), Above(0, 10, ours=True)
-    ratio, negative = (
-        "gradient norm, plateau / first drop, {}",
-        "runs with negative Hessian eigenvalues, {}",
-    )
-    excess = "negative Hessian eigenvalues, plateau minus end of training, {}"
-    return (
-        *parts_over(
-            "setup",
-            SETUPS,
-            plateau_gradient_ratio,
-            small,
-            ratio,
-            digits=3,
-            moment=moment,
-        ),
-        *parts_over(
-            "setup", SETUPS, negative_curvature, Nearly(), negative, "%", moment=moment
-        ),
-        *parts_over(
-            "setup", SETUPS, excess_negative_curvature, more, excess, moment=moment
-        ),
-    )
-
-
-TESTS = {
-    SADDLES.name: {
-        "VC.appA.1.plateau-saddle": _saddle_parts("plateau"),
-        "VC.appA.1.second-plateau": _saddle_parts("between"),
-        "OWN.escape": [part(escape_along, Above(50, 10), "", "%", name="lowest_share")],
-        "OWN.escape-negative": [part(escape_beyond_chance, Above(0, 10), "", "points")],
-        "OWN.saddles-only": [
-            part(negative_curvature, Nearly(), "", "%", setup=MINI, moment="end")
-        ],
-    },
-}

@@ -5,7 +5,7 @@ Sparsity is the fraction of hidden activations below eps in absolute value. A ru
 succeeds in these appendices if its test accuracy at the end is above .9 (elsewhere:
 above .98). The texts say "above .9" for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,20 +19,12 @@ from analysis.clustering_heads.activation_sparsity import (
 )
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
-    Above,
-    Agrees,
-    Below,
     Estimate,
     Experiment,
-    Measurement,
-    Nearly,
     Params,
     RequiredRuns,
     Runner,
-    part,
-    parts_over,
     percentage,
-    reported_number,
     samples,
     sized,
 )
@@ -44,8 +36,6 @@ from analysis.statistics.ranks import (
 )
 from dynamics.settings import SparseSettings
 
-PAPER_RUNS = 20
-"""Runs of each dimension in the paper's figures."""
 ENOUGH = 8
 """Dimension from which on every run of the paper succeeds."""
 
@@ -282,74 +272,3 @@ def active_units(evidence: xr.Dataset, eps: float = 0.1) -> Estimate:
         "runs above .9",
         note=note,
     )
-
-
-# ------------------------------------------------------------------------------- claims
-
-MEAN_SPARSITY = "test sparsity, averaged over log eps from 1e-3 to 10"
-AGAINST = (
-    f"rank-biserial correlation of an accuracy above .9 with {MEAN_SPARSITY} (-1: all"
-    " such runs are less sparse)"
-)
-
-
-def _negative(correlation: Callable[..., Estimate]) -> tuple[Measurement, ...]:
-    """A correlation is negative, over as many runs as the paper has, and over all."""
-    paper = part(
-        correlation, Below(0, 0.3), f"{PAPER_RUNS} runs", digits=2, runs=PAPER_RUNS
-    )
-    return paper, part(correlation, Below(0, 0.3), "all runs", digits=2)
-
-
-TESTS = {
-    SPARSITY.name: {
-        "VC.figure17.range": [
-            part(
-                sparsity_at_threshold,
-                Agrees(reported_number("0", PAPER_RUNS), 1),
-                "below 1e-5",
-                "%",
-                place=0,
-            ),
-            part(
-                sparsity_at_threshold,
-                Agrees(reported_number("100", PAPER_RUNS), 1),
-                "below 100",
-                "%",
-                place=-1,
-            ),
-        ],
-        "VC.figure17.less-sparse": _negative(success_sparsity),
-        "VC.figure17.whole-range": [part(less_sparse_thresholds, Nearly(), "", "%")],
-        "VC.figure17.separation": [
-            part(success_sparsity, Below(-0.8, ours=True), "", digits=2)
-        ],
-        "VC.figure17.accuracy": _negative(accuracy_sparsity),
-        "VC.appA.2.many-neurons": [
-            part(active_units, Above(50, 10, ours=True), "", "%")
-        ],
-        "VC.figure20.less-sparse": parts_over(
-            "dim", (3, 4, 8), success_sparsity, Below(0, 0.3), "d = {}", digits=2
-        ),
-        "VC.appA.3.dimension": [
-            part(dimension_correlation, Above(0, 0.1), "", digits=2)
-        ],
-        "VC.appA.3.all-from-8": parts_over(
-            "dim", (8, 16, 32), success_at_dim, Nearly(), "d = {}", "%"
-        ),
-        "VC.appA.3.generalisation": [
-            part(
-                generalisation_gap,
-                Above(0, 2),
-                "training minus unseen, d = 2",
-                "points",
-            ),
-            part(
-                success_gain,
-                Above(0, 10),
-                "above .9, d from 8 on minus d = 2",
-                "points",
-            ),
-        ],
-    },
-}

@@ -17,17 +17,12 @@ from analysis.reproduction.odonnat2024.circuit_claims import (
     fraction_of_pairs,
 )
 from analysis.reproduction.verification import (
-    Above,
-    Below,
     Estimate,
-    Exists,
     Experiment,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
-    part,
-    parts_over,
     samples,
     sized,
 )
@@ -460,94 +455,3 @@ def mean_assembler_rank(evidence: xr.Dataset) -> Estimate:
         "rank-biserial",
         note,
     )
-
-
-SOME = Above(10)
-MOST = Above(50, 5, ours=True)
-"""Percentages of the spikes that a cause has if the paper names two causes, and if most
-spikes are meant."""
-CAUSES = ("turns", "flips", "flips over all steps", "crossings")
-*FLIPS, CROSSING = parts_over("condition", CAUSES, spike_percentage, SOME, "{}", "%")
-UPDATE = part(
-    crossing_update,
-    Below(25, ours=True),
-    "largest update of xi relative to its length",
-    "%",
-)
-EITHER = ("flips or crossings", "flips, crossings or turns")
-
-BEYOND_ORDINARY = part(
-    misclassified_beyond_ordinary,
-    Above(0, 1),
-    "misclassified, minus ordinary steps",
-    "points",
-)
-CLOSER = part(crossing_closeness, Above(50, 10), "closer than others", "%")
-SAME_CAUSES = (
-    BEYOND_ORDINARY,
-    CLOSER,
-    CROSSING,
-    part(spike_percentage, Below(10), "flips", "%", condition="flips"),
-)
-
-TESTS = {
-    PRINTED_SPIKES.name: {"OWN.spikes-printed": SAME_CAUSES},
-    THREE_SPIKES.name: {"OWN.spikes-three": SAME_CAUSES},
-    SPIKES.name: {
-        "VC.s4.3.spikes": [part(runs_with_spikes, Exists(), "runs with spikes", "%")],
-        **dict.fromkeys(
-            ("VC.s4.3.two-causes", "CH.abstract.spikes"),
-            parts_over("condition", EITHER, spike_percentage, MOST, "{}", "%"),
-        ),
-        "VC.s4.3.scheduled-steps": [
-            part(runs_with_long_updates, Exists(), "runs with such updates", "%")
-        ],
-        "VC.s2.1.variety": [part(different_behaviours, MOST, "", "%")],
-        "VC.s4.3.too-long": [
-            part(
-                spike_percentage,
-                MOST,
-                "a hundredth of a gradient step lowers the loss",
-                "%",
-                condition="small descent",
-            ),
-            part(
-                spike_percentage,
-                Exists(),
-                "the whole gradient step raises it",
-                "%",
-                condition="descent",
-            ),
-            part(
-                spike_percentage,
-                MOST,
-                "removed by half the step",
-                "%",
-                condition="half step",
-            ),
-        ],
-        "VC.s4.3.flips": tuple(FLIPS),
-        "VC.figure13.crossing": [
-            BEYOND_ORDINARY,
-            CLOSER,
-            CROSSING,
-        ],
-        "VC.figure13.small-change": [
-            part(crossed_by_embedding, MOST, "embeddings move", "%"),
-            UPDATE,
-        ],
-        "VC.figure14.assemblers": [
-            part(mean_assembler_rank, Above(50, 5), "other runs with less", "%")
-        ],
-        "VC.s4.3.smoothing-a-step": [
-            part(spike_percentage, Exists(), "removed", "%", condition="smooth norm")
-        ],
-        "CH.figure4.feed-forward": [CROSSING, UPDATE],
-        "CH.figure5.normalisation": tuple(FLIPS[:2]),
-    },
-    FLIP_GRID.name: {
-        "OWN.flip": parts_over(
-            "lr", RATES, spikes_without_flips, Above(90), "learning rate {}", "%"
-        ),
-    },
-}

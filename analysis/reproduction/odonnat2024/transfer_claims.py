@@ -13,19 +13,12 @@ from analysis.clustering_heads.transfer_design import (
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
-    Above,
-    Below,
     Estimate,
-    Exists,
     Experiment,
-    Measurement,
-    Nearly,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
-    part,
-    parts_over,
     samples,
     sized,
 )
@@ -213,60 +206,3 @@ def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:
     )
     note += ", so that runs that equal it count" if tie else ""
     return samples.percentage_of_ones(hits, "finetuned runs", note)
-
-
-# ------------------------------------------------------------------------------- claims
-
-
-def _gains(vocab: int, minimum: float) -> tuple[Measurement, ...]:
-    """The gain by finetuning over runs from scratch of both lengths."""
-    return tuple(
-        part(
-            finetuning_gain,
-            Above(0, minimum),
-            f"finetuned minus {epochs} epochs from scratch",
-            "points",
-            vocab=vocab,
-            over=kind,
-        )
-        for epochs, kind in ((1000, SCRATCH), (2000, LONG))
-    )
-
-
-TESTS = {
-    TRANSFER.name: {
-        "VC.s4.2.finetuning-p3": _gains(3, 5),
-        "VC.figure9.mean-p3": _gains(3, 1),
-        "CH.abstract.curriculum": _gains(3, 5)[1:],
-    },
-    VOCABULARIES.name: {
-        "VC.s4.2.nothing-above-4": parts_over(
-            "vocab",
-            VOCABS[2:],
-            learned_runs,
-            Nearly(),
-            "runs that learn nothing, p = {}",
-            "%",
-            something=False,
-        ),
-        "VC.s4.2.something-up-to-4": parts_over(
-            "vocab", (2, 3, 4), learned_runs, Exists(), "p = {}", "%"
-        ),
-        "VC.s4.2.harder-with-p": [
-            part(vocabulary_correlation, Below(0, 0.1), "", digits=2)
-        ],
-        "VC.s4.2.curriculum": parts_over(
-            "vocab",
-            VOCABS[1:],
-            finetuning_gain,
-            Above(0, 1),
-            "p = {}",
-            "points",
-            over=LONG,
-        ),
-        **{f"VC.figure9.mean-p{vocab}": _gains(vocab, 1) for vocab in VOCABS[1:]},
-        "VC.figure9.maximum": parts_over(
-            "vocab", VOCABS, better_than_all, Exists(), "p = {}", "%"
-        ),
-    },
-}

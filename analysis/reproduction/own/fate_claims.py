@@ -16,18 +16,13 @@ from analysis.committors import explained_variance
 from analysis.committors.branching_probability import committor
 from analysis.committors.decision import FIRM
 from analysis.reproduction.verification import (
-    Above,
-    Criterion,
     Estimate,
     Experiment,
-    Measurement,
     Params,
     RequiredRuns,
     Runner,
-    Within,
     as_percentage,
     experiment_runs,
-    part,
     samples,
     sized,
 )
@@ -140,38 +135,3 @@ def firm_runs(evidence: xr.Dataset, perturbation: str) -> Estimate:
     row = evidence.sel(perturbation=perturbation)
     agreement = np.where(row["outcome"] == 1, row["committor"], 1 - row["committor"])
     return samples.percentage_of_ones(agreement >= FIRM, "runs")
-
-
-def _explained_part(criterion: Criterion, perturbation: str) -> Measurement:
-    return part(
-        explained_by_start,
-        criterion,
-        f"explained variance, {perturbation}",
-        "%",
-        perturbation=perturbation,
-    )
-
-
-def _decided_parts(*perturbations: str) -> list[Measurement]:
-    """The parts of a claim that the first state decides."""
-    most = Above(50, 10, ours=True)
-    explained = [_explained_part(most, name) for name in perturbations]
-    decided = [
-        part(firm_runs, most, f"runs decided, {name}", "%", perturbation=name)
-        for name in perturbations
-    ]
-    return explained + decided
-
-
-TESTS = {
-    PARTICLES.name: {"OWN.fate-particles": _decided_parts("displaced by 1%")},
-    NETWORKS.name: {
-        "OWN.fate-networks": _decided_parts("displaced by 5%", "displaced by 20%")
-    },
-    SPARSE.name: {
-        "OWN.fate-sparse": [
-            _explained_part(Within(10, 75, ours=True), name)
-            for name in ("displaced by 1%", "other mini-batches")
-        ]
-    },
-}

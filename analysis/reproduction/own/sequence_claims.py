@@ -1,7 +1,6 @@
 """The order of the events in which circles form, in networks and in particles."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -10,15 +9,12 @@ from scipy.stats import rankdata
 
 from analysis.reproduction.musat2024.structure_claims import SYSTEMS
 from analysis.reproduction.verification import (
-    Above,
     Estimate,
     Experiment,
     Params,
     RequiredRuns,
     Runner,
-    Within,
     frame_values,
-    part,
     sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL
@@ -117,50 +113,44 @@ def order_agreement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return 100 * (first @ second.T + (1 - first) @ (1 - second).T) / first.shape[1]
 
 
-def mean_agreement(first: np.ndarray, second: np.ndarray) -> float:
-    """Mean agreement of one of the first and one of the second."""
-    return float(order_agreement(first, second).mean())
+def mean_agreement(
+    first: np.ndarray, second: np.ndarray, within: int | None = None
+) -> float:
+    """Mean agreement of one of the first and one of the second; with `within`, less
+    that of different circles within the first (0) or the second (1)."""
+    agreement = order_agreement(first, second).mean()
+    if within is not None:
+        side = (first, second)[within]
+        different = ~np.eye(len(side), dtype=bool)
+        agreement -= order_agreement(side, side)[different].mean()
+    return float(agreement)
 
 
-def excess_agreement(first: np.ndarray, second: np.ndarray, within: int) -> float:
-    """The same less the mean agreement of different circles within the first (0) or the
-    second (1)."""
-    side = (first, second)[within]
-    different = ~np.eye(len(side), dtype=bool)
-    return mean_agreement(first, second) - float(
-        order_agreement(side, side)[different].mean()
-    )
-
-
-def agreement_of_systems(
-    evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.ndarray], float]
-) -> Estimate:
-    """A statistic of the orders in networks and in particles, with a jackknife interval
-    over the circles of both."""
+def agreement_of_systems(evidence: xr.Dataset, within: int | None = None) -> Estimate:
+    """Mean agreement of the orders in networks and in particles, with a jackknife
+    interval over the circles of both; less that within one system if it is given."""
     one, other = (_event_orders(evidence, system) for system in SYSTEMS)
     count = len(one) + len(other)
     if min(len(one), len(other)) < FEWEST_FOR_JACKKNIFE:
-        return Estimate(
-            NO_INTERVAL,
-            count,
-            "circles",
-            note="fewer than three circles of networks or of particles",
-        )
+        note = "fewer than three circles of networks or of particles"
+        return Estimate(NO_INTERVAL, count, "circles", note=note)
     without = [
         np.array(
-            [statistic(np.delete(one, run, axis=0), other) for run in range(len(one))]
+            [
+                mean_agreement(np.delete(one, run, 0), other, within)
+                for run in range(len(one))
+            ]
         ),
         np.array(
-            [statistic(one, np.delete(other, run, axis=0)) for run in range(len(other))]
+            [
+                mean_agreement(one, np.delete(other, run, 0), within)
+                for run in range(len(other))
+            ]
         ),
     ]
-    interval = leave_one_out_interval(statistic(one, other), without)
-    return Estimate(
-        interval,
-        count,
-        "circles",
-        note="; ".join(_format_mean_order(evidence, system) for system in SYSTEMS),
-    )
+    interval = leave_one_out_interval(mean_agreement(one, other, within), without)
+    note = "; ".join(_format_mean_order(evidence, system) for system in SYSTEMS)
+    return Estimate(interval, count, "circles", note=note)
 
 
 def _format_mean_order(evidence: xr.Dataset, system: str) -> str:
@@ -172,28 +162,3 @@ def _format_mean_order(evidence: xr.Dataset, system: str) -> str:
         f"{system}s:"
         f" {', '.join(evidence['event'].values[np.argsort(ranks, kind='stable')])}"
     )
-
-
-TESTS = {
-    SEQUENCE.name: {
-        "OWN.sequence": [
-            part(
-                agreement_of_systems,
-                Above(50, 10),
-                "between systems",
-                "%",
-                statistic=mean_agreement,
-            ),
-            *(
-                part(
-                    agreement_of_systems,
-                    Within(-10, 10),
-                    f"minus within {system}s",
-                    "points",
-                    statistic=partial(excess_agreement, within=index),
-                )
-                for index, system in enumerate(SYSTEMS)
-            ),
-        ],
-    },
-}

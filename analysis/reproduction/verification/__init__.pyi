@@ -2,7 +2,6 @@ from .claim import Claim as Claim
 from .claim import Measure as Measure
 from .claim import Measurement as Measurement
 from .claim import part as part
-from .claim import parts_over as parts_over
 from .claim_results import ClaimResult as ClaimResult
 from .claim_results import claim_result_table as claim_result_table
 from .claim_results import format_claim_result as format_claim_result

@@ -1,6 +1,7 @@
 """Claims: what a paper states, how it is tested here, and by which criterion."""
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 
 import xarray as xr
 
-from analysis.reproduction.verification.criteria import Criterion
+from analysis.reproduction.verification.criteria import Criterion, read_criterion
 from analysis.reproduction.verification.samples import Estimate
 
 
@@ -83,22 +84,50 @@ def part(
     )
 
 
-def parts_over(
-    name: str,
-    values: Iterable,
-    measure: Measure,
-    criterion: Criterion,
-    label: str,
-    unit: str = "",
-    /,
-    **more: Any,
-) -> tuple[Measurement, ...]:
-    """A part for each value of the argument `name`; the label has the value in braces,
-    as in "weight decay {:g}"."""
-    return tuple(
-        part(measure, criterion, label.format(value), unit, **{name: value}, **more)
-        for value in values
-    )
+def read_parts(
+    rows: Sequence[Mapping[str, Any]], names: Mapping[str, Any]
+) -> Iterator[Measurement]:
+    """The parts of a claim from its file, in which each has these fields:
+
+        label       name of the part
+        estimate    name of the function that computes the number
+        with        its arguments; `estimator` and `failure` are names of functions
+        over        arguments with several values, for each of which there is a part, as a list, a table of values and
+                    their words in the label, or the name of such a constant; the label has the argument in braces
+        criterion   see `analysis.reproduction.verification.criteria.read_criterion`
+        unit, digits
+
+    names: functions and constants by name."""
+    for row in rows:
+        arguments = {
+            name: names[value] if name in ("estimator", "failure") else _as_tuple(value)
+            for name, value in row.get("with", {}).items()
+        }
+        several = {
+            name: names[values] if isinstance(values, str) else values
+            for name, values in row.get("over", {}).items()
+        }
+        criterion = read_criterion(row["criterion"])
+        for chosen in itertools.product(*several.values()):
+            words = {
+                name: values[value] if isinstance(values, Mapping) else value
+                for (name, values), value in zip(several.items(), chosen, strict=True)
+            }
+            varied = dict(zip(several, map(_as_tuple, chosen), strict=True))
+            yield part(
+                names[row["estimate"]],
+                criterion,
+                row.get("label", "").format(**words),
+                row.get("unit", ""),
+                digits=row.get("digits", 1),
+                **arguments,
+                **varied,
+            )
+
+
+def _as_tuple(value: Any) -> Any:
+    """Lists, which partial functions cannot be compared with, as tuples."""
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -112,6 +141,7 @@ class Claim:
     measured: str = ""
     """How it is measured here"""
     parts: tuple[Measurement, ...] = ()
+    """What is measured; see `read_parts`"""
     kind: Kind = Kind.EMPIRICAL
     departure: str = ""
     """What changes the meaning of the verdict: how the test departs from the paper's

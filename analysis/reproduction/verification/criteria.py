@@ -34,10 +34,14 @@ import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from analysis.output.tables import format_interval
-from analysis.reproduction.verification.samples import Estimate, ReportedNumber
+from analysis.reproduction.verification.samples import (
+    Estimate,
+    ReportedNumber,
+    reported_number,
+)
 from analysis.statistics.intervals import NO_INTERVAL, Interval, difference_of_estimates
 
 ENOUGH = 20
@@ -337,6 +341,26 @@ class Nearly(Every):
     """It holds in all cases, apart from rare exceptions."""
 
     rare: float = 10.0
+
+
+def read_criterion(row: Any) -> Criterion:
+    """The criterion that a claim states in its file: "every", "nearly" or "exists", or
+    a table of the fields of another one, of which the first is the bound `above` or
+    `below`, the range `within`, or the printed number with which ours `agrees`."""
+    if isinstance(row, str):
+        return {"every": Every, "nearly": Nearly, "exists": Exists}[row]()
+    (kind, value), *others = row.items()
+    fields = dict(others)
+    match kind:
+        case "above":
+            return Above(value, **fields)
+        case "below":
+            return Below(value, **fields)
+        case "within":
+            return Within(*value, **fields)
+        case "agrees":
+            return Agrees(reported_number(value, fields["runs"]), fields["margin"])
+    raise ValueError(f"criterion {kind}: expected above, below, within or agrees")
 
 
 def judge_estimate(criterion: Criterion, estimate: Estimate) -> Judgement:

@@ -12,29 +12,20 @@ import xarray as xr
 from analysis import progress_measures
 from analysis.reproduction.printed_numbers import ZL_RUNS
 from analysis.reproduction.verification import (
-    Above,
     Agrees,
-    Below,
-    Criterion,
     Estimate,
     Experiment,
     Measure,
     Measurement,
-    Nearly,
     Params,
     RequiredRuns,
     Runner,
-    Within,
     experiment_runs,
-    mean_of,
     measure_ensembles,
-    median_of,
-    paired_difference_of,
     part,
     reported_number,
     samples,
     sized,
-    trend_of,
 )
 from analysis.statistics.intervals import NO_INTERVAL
 from dynamics.networks.from_trajectory import network_of, weights
@@ -196,11 +187,8 @@ def perfect_networks(evidence: xr.Dataset) -> Estimate:
 
 # ------------------------------------------------------------------------------- claims
 
-MEAN = {"estimator": mean_of, "of": "networks", "limits": (-1, 1)}
-"""Arguments of `unless_missing` for a mean."""
 
-
-def _row_parts(column: str, margin: float, **more: Any) -> tuple[Measurement, ...]:
+def row_parts(column: str, margin: float, **more: Any) -> tuple[Measurement, ...]:
     """A part for each row of the table of ZL's runs, compared with a column."""
     runs = "circular_runs" if "circular" in more else "runs"
     return tuple(
@@ -213,105 +201,3 @@ def _row_parts(column: str, margin: float, **more: Any) -> tuple[Measurement, ..
         )
         for row in ZL_RUNS
     )
-
-
-def _difference_parts(
-    name: str, difference: Criterion, trend: Criterion
-) -> tuple[Measurement, ...]:
-    return (
-        part(
-            unless_missing,
-            difference,
-            "α = 1 minus 0",
-            digits=3,
-            estimator=paired_difference_of,
-            name=name,
-            of="seeds",
-            attention_rate=(1.0, 0.0),
-        ),
-        part(
-            trend_of,
-            trend,
-            "rank correlation with α",
-            digits=2,
-            name=name,
-            setting="attention_rate",
-        ),
-    )
-
-
-def _model_parts(rate: float, **printed: tuple[str, float]) -> tuple[Measurement, ...]:
-    """Measures of one of ZL's networks, each as printed and with its margin."""
-    return tuple(
-        part(
-            unless_missing,
-            Agrees(reported_number(number, 1), margin),
-            name,
-            digits=3,
-            name=name,
-            attention_rate=rate,
-            **MEAN,
-        )
-        for name, (number, margin) in printed.items()
-    )
-
-
-TESTS = {
-    RATE.name: {
-        "ZL.models.A": _model_parts(
-            0.0,
-            symmetricity=("0.9937", 0.01),
-            irrelevance=("0.17", 0.1),
-            circularity=("0.998", 0.05),
-        ),
-        "ZL.models.B": _model_parts(
-            1.0, symmetricity=("0.33", 0.1), irrelevance=("0.85", 0.1)
-        ),
-        "ZL.runs.accuracy": [part(perfect_networks, Nearly(), "", "%")],
-        "ZL.runs.symmetricity": _row_parts("symmetricity", 0.05),
-        "ZL.runs.irrelevance": _row_parts("irrelevance", 0.1),
-        "ZL.runs.circularity": _row_parts("circularity", 0.05),
-        "ZL.runs.circular": _row_parts(
-            "circular_symmetricity", 0.05, name="symmetricity", circular=True
-        ),
-        "ZL.figure.symmetricity": [
-            part(
-                unless_missing,
-                Above(0.98, ours=True),
-                "α = 0",
-                digits=3,
-                name="symmetricity",
-                attention_rate=0.0,
-                **MEAN,
-            ),
-            part(
-                unless_missing,
-                Within(0.3, 0.75, ours=True),
-                "median at α = 1",
-                digits=3,
-                estimator=median_of,
-                name="symmetricity",
-                of="networks",
-                attention_rate=1.0,
-            ),
-            *_difference_parts("symmetricity", Below(0, 0.2), Below(0, 0.3)),
-        ],
-        "ZL.figure.irrelevance": _difference_parts(
-            "irrelevance", Above(0, 0.2), Above(0, 0.3)
-        ),
-        "OWN.attention-rate-length": tuple(
-            part(
-                unless_missing,
-                Within(-0.05, 0.05, ours=True),
-                f"{name}, α = {rate:g}",
-                digits=3,
-                estimator=paired_difference_of,
-                name=(name, f"earlier_{name}"),
-                of="networks",
-                attention_rate=rate,
-            )
-            for name in ("symmetricity", "irrelevance")
-            for rate in (0.0, 1.0)
-        ),
-    },
-}

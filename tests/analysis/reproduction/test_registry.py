@@ -9,18 +9,29 @@ import pytest
 from analysis.reproduction.figures.register import PAPER_FIGURES
 from analysis.reproduction.registry import (
     CLAIMS,
-    SECTIONS,
     mark_repeated,
     select_claims,
 )
-from analysis.reproduction.verification.claim import Kind
+from analysis.reproduction.verification.claim import Kind, read_parts
 from analysis.reproduction.verification.coverage import (
     PAPERS,
     figure_of_claim,
     places_of_claim,
     uncovered_places,
 )
-from analysis.reproduction.verification.criteria import Agrees
+from analysis.reproduction.verification.criteria import (
+    Above,
+    Agrees,
+    Below,
+    Nearly,
+    Within,
+    read_criterion,
+)
+from analysis.reproduction.verification.samples import (
+    mean_of,
+    percentage,
+    reported_number,
+)
 from dynamics.settings import SettingsError
 
 NAMES = [claim.name for claim in CLAIMS]
@@ -35,15 +46,55 @@ def test_names_are_unique_and_contain_no_special_characters():
     assert papers == sorted(papers, key=[*PAPERS].index)
 
 
-def test_every_test_is_of_a_claim():
-    tests = [
-        (experiment, name)
-        for section in SECTIONS
-        for experiment, by_name in section.TESTS.items()
-        for name in by_name
-    ]
-    claims = [(claim.experiment, claim.name) for claim in CLAIMS if claim.parts]
-    assert sorted(tests) == sorted(claims)
+def test_a_part_is_read_for_each_value_of_arguments_with_several():
+    names = {"measured": percentage, "LAYERS": {"query": "the query"}, "mean": mean_of}
+    row = {
+        "label": "{layer}, {rate:g} of {pair[0]}",
+        "estimate": "measured",
+        "with": {"estimator": "mean", "limits": [0, 100]},
+        "over": {"layer": "LAYERS", "rate": [0.5, 1.0], "pair": [["a", "b"]]},
+        "criterion": {"above": 50, "minimum": 10, "ours": True},
+        "unit": "%",
+    }
+    first, second = read_parts([row], names)
+    assert (first.label, second.label) == ("the query, 0.5 of a", "the query, 1 of a")
+    assert first.criterion == second.criterion == Above(50, 10, ours=True)
+    assert second.number == (
+        percentage,
+        repr(
+            (
+                (),
+                [
+                    ("estimator", mean_of),
+                    ("layer", "query"),
+                    ("limits", (0, 100)),
+                    ("pair", ("a", "b")),
+                    ("rate", 1.0),
+                ],
+            )
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "criterion"),
+    [
+        ("nearly", Nearly()),
+        ({"below": 1, "contrary": 2.0}, Below(1, contrary=2.0)),
+        ({"within": [0, 2], "ours": True}, Within(0, 2, ours=True)),
+        (
+            {"agrees": "3.5 ± 0.5", "runs": 9, "margin": 1},
+            Agrees(reported_number("3.5 ± 0.5", 9), 1),
+        ),
+    ],
+)
+def test_criteria_are_read(row, criterion):
+    assert repr(read_criterion(row)) == repr(criterion)  # NaN is not equal to itself
+
+
+def test_an_unknown_criterion_is_refused():
+    with pytest.raises(ValueError, match="criterion near"):
+        read_criterion({"near": 1})
 
 
 def test_claims_have_all_texts_that_they_need():

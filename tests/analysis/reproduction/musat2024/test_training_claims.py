@@ -120,7 +120,12 @@ def audits(effect, noise):
     lengths = {
         "weight_decay": list(DECAYS),
         "epoch": [0, 20, 100, 2000],
-        "field": list(force_audit_claims.FIELDS),
+        "field": [
+            "like_attraction",
+            "unlike_repulsion",
+            "like_alignment",
+            "unlike_alignment",
+        ],
         "run": 40,
     }
     return made_evidence(lengths, columns)

@@ -53,7 +53,7 @@ def made(generator):
         },
         "run phase": {"begin": begin, "end": end},
     }
-    phase_names = ["memorisation", grokking_claims.FORMATION, grokking_claims.CLEANUP]
+    phase_names = ["memorisation", "circuit formation", "cleanup"]
     lengths = {"run": RUNS, "step": EPOCHS, "phase": phase_names}
     return made_evidence(lengths, columns, preset="small")
 

@@ -8,6 +8,7 @@ import xarray as xr
 
 from analysis.reproduction.odonnat2024 import drop_measures, phase_claims
 from tests.analysis.reproduction.judging import (
+    CLAIMS_BY_NAME,
     NO,
     OPEN,
     PARTLY,
@@ -19,8 +20,7 @@ from tests.analysis.reproduction.judging import (
     verdicts,
 )
 
-TESTED = phase_claims.TESTS["vc.phases"]
-LAYERS = [*phase_claims.FRONT, *phase_claims.BEHIND]
+LAYERS = [*phase_claims.FRONT, *phase_claims.BACK, "transform_bias"]
 FRONT = np.isin(LAYERS, phase_claims.FRONT)
 RUNS = 24
 WORK = np.stack([np.where(FRONT, 0.2, 0.05), np.where(FRONT, 0.05, 0.2)])
@@ -146,7 +146,8 @@ MARGINAL = [
 
 @pytest.mark.parametrize(("name", "changes", "expected"), MARGINAL)
 def test_verdicts_on_marginal_evidence(name, changes, expected):
-    (claim,) = (key for key in TESTED if key.endswith(f".{name}"))
+    tested = [key for key, of in CLAIMS_BY_NAME.items() if of.experiment == "vc.phases"]
+    (claim,) = (key for key in tested if key.endswith(f".{name}"))
     assert part_verdict(claim, evidence(**changes), 0) == expected
 
 

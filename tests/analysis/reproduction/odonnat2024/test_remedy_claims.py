@@ -14,8 +14,10 @@ from tests.analysis.reproduction.judging import (
     part_verdicts,
 )
 
+SMOOTH = "smooth norm"
 
-def made_runs(fewer=3.0, after=0.8, name=remedy_claims.SMOOTH, escaped=40):
+
+def made_runs(fewer=3.0, after=0.8, name=SMOOTH, escaped=40):
     """40 runs with 5 or 6 spikes each in 1000 epochs, and as many less `fewer` with a
     remedy, of those that escape."""
     late = np.array([[5.0], [5.0 - fewer]]) + np.arange(40) // np.array([[1], [2]]) % 2
@@ -32,25 +34,23 @@ def made_runs(fewer=3.0, after=0.8, name=remedy_claims.SMOOTH, escaped=40):
 
 def test_changes_by_a_remedy():
     data = made_runs()
-    fewer = remedy_claims.spike_rate_change(data, remedy_claims.SMOOTH)
+    fewer = remedy_claims.spike_rate_change(data, SMOOTH)
     late = data["late"].values
     assert fewer.value == pytest.approx(late[1].mean() - late[0].mean())
     assert fewer.effect == pytest.approx(late[1].mean() / late[0].mean())
     assert fewer.note.endswith(
         "spikes; 40 against 40 runs escape, test accuracy -20.0 points"
     )
-    cost = remedy_claims.accuracy_change(data, remedy_claims.SMOOTH)
+    cost = remedy_claims.accuracy_change(data, SMOOTH)
     assert (cost.value, cost.note) == (
         pytest.approx(-20),
         "0 against 40 runs above .98 (McNemar's p 1.8e-12)",
     )
     never = data.assign(since=0 * data["since"], late=0 * data["late"])
-    assert remedy_claims.spike_rate_change(never, remedy_claims.SMOOTH).note.startswith(
+    assert remedy_claims.spike_rate_change(never, SMOOTH).note.startswith(
         "no run escapes"
     )
-    calm = remedy_claims.spike_rate_change(
-        data.assign(late=0 * data["late"]), remedy_claims.SMOOTH
-    )
+    calm = remedy_claims.spike_rate_change(data.assign(late=0 * data["late"]), SMOOTH)
     assert np.isnan(calm.value)
     assert calm.note.startswith("no run has spikes")
 
@@ -61,9 +61,7 @@ def test_runs_that_escape_with_both_norms():
         9  # without the remedy, the runs that do not escape with it have the most spikes
     )
     every, both = (
-        remedy_claims.spike_rate_change(
-            data, remedy_claims.SMOOTH, in_both=escaped_in_both
-        )
+        remedy_claims.spike_rate_change(data, SMOOTH, in_both=escaped_in_both)
         for escaped_in_both in (False, True)
     )
     assert "20 against 40 runs escape" in every.note

@@ -84,8 +84,12 @@ def test_percentages_of_causes():
     assert spike_claims.spike_percentage(data, "flips").note == note
     calm = made_spikes([], [])
     conditions = (
-        *spike_claims.CAUSES,
-        *spike_claims.EITHER,
+        "turns",
+        "flips",
+        "flips over all steps",
+        "crossings",
+        "flips or crossings",
+        "flips, crossings or turns",
         "half step",
         "smooth norm",
     )

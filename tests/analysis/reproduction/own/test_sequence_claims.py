@@ -33,7 +33,7 @@ def times(generator):
 def test_equal_and_opposite_orders(factor, expected, agreement, times):
     data = evidence(times, factor * times)
     assert part_verdicts("OWN.sequence", data) == [expected] * 3
-    between = sequence_claims.agreement_of_systems(data, sequence_claims.mean_agreement)
+    between = sequence_claims.agreement_of_systems(data)
     assert agreement[0] < between.value < agreement[1]
     assert (
         "networks: frequency, polygon, imperfections, circle; particles: "
@@ -44,9 +44,7 @@ def test_equal_and_opposite_orders(factor, expected, agreement, times):
 def test_events_that_do_not_happen_are_last_and_few_circles_have_no_estimate(times):
     late = np.where(np.arange(4) == 3, np.inf, times)
     assert part_verdicts("OWN.sequence", evidence(times, late))[0] == NO
-    few = sequence_claims.agreement_of_systems(
-        evidence(times[:2], times), sequence_claims.mean_agreement
-    )
+    few = sequence_claims.agreement_of_systems(evidence(times[:2], times))
     assert np.isnan(few.value)
     assert few.note
 
@@ -57,7 +55,7 @@ def test_agreement_is_a_mean_over_pairs_of_circles(generator):
     assert sequence_claims.mean_agreement(one, other) == pytest.approx(100 * between)
     for index, side in enumerate((one, other)):
         within = np.mean([(a == b).mean() for a, b in itertools.permutations(side, 2)])
-        assert sequence_claims.excess_agreement(one, other, index) == pytest.approx(
+        assert sequence_claims.mean_agreement(one, other, index) == pytest.approx(
             100 * (between - within)
         )
 
