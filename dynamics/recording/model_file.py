@@ -19,7 +19,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ import torch
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
+from dynamics.recording.quantities import near_missing_names
 from dynamics.settings import MODEL_FILE, SettingsError, check_integer
 from dynamics.trajectory.schema import OPERATION
 from dynamics.user_code import read_source, reported_errors, run_source
@@ -115,6 +116,19 @@ class ModelFile:
         """The path of the file, as it is named in messages."""
         return str(self.path or "the model file")
 
+    @contextlib.contextmanager
+    def reported_errors(
+        self, function: str, parameters: Parameters | None = None
+    ) -> Iterator[None]:
+        """Report errors of a function, which is given these parameters, as
+        SettingsError, with the line of the file."""
+        with reported_errors(self.path, f"{function}()", "model"):
+            if parameters is None:
+                yield
+            else:
+                with near_missing_names(parameters):
+                    yield
+
     def attributes(self, modulus: int) -> dict[str, str]:
         """The attributes that store the model in a trajectory of numbers modulo N: its
         file, and whether it combines the numbers otherwise than by their sum."""
@@ -131,7 +145,7 @@ class ModelFile:
         if self.operation is None:
             return sums(modulus)
         a, b = np.indices((modulus, modulus))
-        with reported_errors(self.path, "operation()", "model"):
+        with self.reported_errors("operation"):
             result = np.asarray(self.operation(a, b))
         if result.shape != a.shape or not np.isin(result, np.arange(modulus)).all():
             raise SettingsError(
@@ -147,7 +161,7 @@ def embedding_of(model: ModelFile, state: Parameters, modulus: int = 0) -> torch
     """The embedding of a state dict by the function of a model file: (token, axis), of
     the N numbers alone if N is known. Raises SettingsError."""
     assert model.embedding is not None
-    with reported_errors(model.path, "embedding()", "model"):
+    with model.reported_errors("embedding", state):
         result = model.embedding(state)
     n, shape = modulus or model.modulus, tuple(getattr(result, "shape", ()))
     if not isinstance(result, torch.Tensor) or len(shape) != 2 or shape[0] < n:

@@ -28,7 +28,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from dynamics.errors import TrajectoryError
 from dynamics.recording.module_modes import Mode, ModuleModes
-from dynamics.recording.quantities import BUFFER, PARAMETER, SECOND_MOMENT
+from dynamics.recording.quantities import (
+    BUFFER,
+    PARAMETER,
+    SECOND_MOMENT,
+    near_missing_names,
+)
 from dynamics.settings import LOSS_FILE, SettingsError
 from dynamics.user_code import read_source, reported_errors, run_source
 
@@ -207,7 +212,12 @@ class RecordedModel:
         source = self.given.path or "the given loss"
         row = self.row(0, 0)
         loss = self.losses(0, 0)[0]
-        with reported_errors(self.given.path, "loss()"), differentiable_twice():
+        names = [*self.shapes, *self.buffers]
+        with (
+            reported_errors(self.given.path, "loss()"),
+            near_missing_names(names),
+            differentiable_twice(),
+        ):
             value, again = loss(row), loss(row)
             if (
                 not isinstance(value, torch.Tensor)

@@ -1,10 +1,11 @@
 """What is recorded of a model: parameters by name, parts of them, and functions of the
 model."""
 
+import contextlib
 import dataclasses
 import difflib
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ Quantity = str | ParameterView | Callable[[Any], torch.Tensor]
 tensor."""
 
 
-def near_names(name: str, state: Mapping[str, object]) -> str:
+def near_names(name: str, state: Collection[str]) -> str:
     """The names of a state dict that resemble a name, or all if there are few, as words
     of an error message."""
     names = list(state)
@@ -98,6 +99,18 @@ def near_names(name: str, state: Mapping[str, object]) -> str:
         + ", ".join(names[:8])
         + (" ..." if len(names) > 8 else "")
     )
+
+
+@contextlib.contextmanager
+def near_missing_names(state: Collection[str]) -> Iterator[None]:
+    """Add the names that resemble a missing one of a state dict to a KeyError."""
+    try:
+        yield
+    except KeyError as error:
+        name = error.args[0] if error.args else None
+        if isinstance(name, str) and name not in state:
+            error.args = (f"{name}, expected is {near_names(name, state)}",)
+        raise
 
 
 def check_initialised(model: torch.nn.Module) -> None:

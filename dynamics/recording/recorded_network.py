@@ -15,7 +15,7 @@ from dynamics.recording.model_file import ModelFile, embedding_of
 from dynamics.recording.model_loss import ModelLoss
 from dynamics.recording.quantities import BUFFER, PARAMETER, near_names
 from dynamics.settings import RecordedSettings, SettingsError
-from dynamics.user_code import DTYPE_ERROR, reported_errors
+from dynamics.user_code import DTYPE_ERROR
 
 CONFIG = "model_config"
 """Attribute of a trajectory: the argument of `module`, as JSON."""
@@ -110,7 +110,7 @@ class RecordedNetwork:
         """Logits (pair, class) of pairs of numbers (pair, 2). Raises SettingsError."""
         if not self.has_logits:
             raise self._missing("logits(parameters, inputs)")
-        with reported_errors(self.model.path, "logits()", "model"):
+        with self.model.reported_errors("logits", parameters):
             if self.model.logits is not None:
                 result = self.model.logits(parameters, pairs)
             else:
@@ -191,7 +191,7 @@ class RecordedNetwork:
         """The training pairs (pair, 2), from the model file or the trajectory; None if
         they are not known. Raises SettingsError."""
         if self.model.training_pairs is not None:
-            with reported_errors(self.model.path, "training_pairs()", "model"):
+            with self.model.reported_errors("training_pairs"):
                 pairs = np.asarray(self.model.training_pairs())
             source = f"{self.model.name}: training_pairs() returns"
         elif "training_pairs" in self.trajectory:
@@ -258,7 +258,7 @@ class RecordedNetwork:
         """The mean loss of the batches, or of the training pairs, a tensor with no
         dimension. Raises SettingsError."""
         given = self.loss_and_batches()
-        with reported_errors(self.model.path, "loss()", "model"):
+        with self.model.reported_errors("loss", parameters):
             losses = [given.loss(dict(parameters), batch) for batch in given.batches()]
             return torch.stack([value.reshape(()) for value in losses]).mean()
 
@@ -322,6 +322,14 @@ class RecordedNetwork:
         return SettingsError(
             "model", f"{self.model.name} without {functions}", functions
         )
+
+
+def check_model(trajectory: xr.Dataset, model: ModelFile) -> None:
+    """Call the functions of a model file at the first frame of a trajectory. Raises
+    SettingsError."""
+    numbers = model.modulus or trajectory.attrs["modulus"]
+    if numbers and (model.embedding or model.logits or model.module):
+        RecordedNetwork(trajectory, model).training_pairs()
 
 
 def recorded_loss(trajectory: xr.Dataset, model: ModelFile) -> ModelLoss:

@@ -10,6 +10,7 @@ import xarray as xr
 
 import dynamics
 from dynamics.errors import TrajectoryError
+from dynamics.recording.model_loss import RecordedModel
 from dynamics.recording.recorded_network import RecordedNetwork, with_embedding
 from dynamics.settings import SettingsError
 from dynamics.user_code import reported_errors
@@ -246,6 +247,36 @@ def test_functions_that_mix_types_say_what_helps():
     words = r"use .double\(\)"
     with pytest.raises(SettingsError, match=words), reported_errors(None, "loss()"):
         torch.zeros(2, 2) @ torch.zeros(2, 2, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", ["logits", "embedding", "loss"])
+def test_a_name_that_is_missing_is_reported_with_near_ones(checkpoints, tmp_path, name):
+    source = f"""
+modulus = {N}
+def {name}(parameters, *batch):
+    return parameters["embd.weight"]
+def batches(): return [None]
+"""
+    (tmp_path / "model.py").write_text(source)
+    model = dynamics.load_model_file("model.py")
+    words = rf"model.py, line 4: {name}\(\) raises KeyError.*example embed.weight"
+    with pytest.raises(SettingsError, match=words):
+        trajectory = dynamics.collect_checkpoints([checkpoints], model=model)
+        RecordedModel(trajectory, dynamics.recorded_loss(trajectory, model))
+
+
+def test_mistakes_of_functions_are_reported_when_checkpoints_are_collected(
+    checkpoints, tmp_path
+):
+    for line, words in (
+        ("def training_pairs(): return [[0, 9]]", r"training_pairs\(\) returns"),
+        ("def operation(a, b): return a + b", r"operation\(\) returns"),
+        ("def logits(parameters, inputs): return inputs", r"logits\(\) returns"),
+    ):
+        (tmp_path / "model.py").write_text(SOURCE + line)
+        model = dynamics.load_model_file("model.py")
+        with pytest.raises(SettingsError, match=f"model.py: {words}"):
+            dynamics.collect_checkpoints([checkpoints], model=model)
 
 
 def test_missing_parameters_are_named_with_near_ones(collected, tmp_path):
