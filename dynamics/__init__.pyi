@@ -19,6 +19,7 @@ from .recording.model_loss import ModelLoss as ModelLoss
 from .recording.model_loss import load_loss as load_loss
 from .recording.quantities import ParameterView as ParameterView
 from .recording.recorded_network import recorded_loss as recorded_loss
+from .recording.recorded_network import with_model as with_model
 from .recording.recording import Recording as Recording
 from .recording.recording import record as record
 from .recording.scalar_logs import collect_scalars as collect_scalars

@@ -108,8 +108,9 @@ class PanelOptions:
     sequence_embeddings, transform_map, normalised_sequences, receptors, assemblers,
     transforms, output_map, output_probabilities, loss, accuracy. Transformers:
     frequency_1, frequency_2 and so on, attention, correct_logits, loss, accuracy,
-    restricted_loss, fourier_norms, embedding, circularity. All: gradient_norm,
-    update_norm. Default: the main panels of the system, or the first 16; the most
+    restricted_loss, fourier_norms, embedding, circularity. Models from outside:
+    embedding, pair_sums (with a model file), and recorded variables. All:
+    gradient_norm, update_norm. Default: the main panels of the system, or the first 16; the most
     important ones are larger."""
     columns: int | None = None
     """Number of panels per row. Default: up to 4, or 3 in the style paper, 1 for a
@@ -126,6 +127,13 @@ class PanelOptions:
     column: bool = False
     """Draw the picture for one column: 85 mm wide in the style paper, and as narrow in
     the others."""
+    model: Path | None = None
+    """For a model from outside: model file, a Python file, which is executed, for the
+    classes behind the pair sums. Default: the model file in the trajectory, if it has
+    run on this computer."""
+    trust_model: bool = False
+    """Run the model file that is stored in the trajectory, even if it never ran on this
+    computer."""
     out: Path | None = None
     """File to write. Default: TRAJECTORY-runN with a suffix for the step or event, in
     the folder of the trajectory."""
@@ -265,6 +273,11 @@ def open_shown_runs(options: PanelOptions) -> tuple[list[xr.Dataset], list[int]]
     of their runs."""
     paths = [path for path in (options.trajectory, options.other) if path is not None]
     trajectories = [dynamics.open_trajectory(path) for path in paths]
+    if options.model is not None or options.trust_model:
+        functions = dynamics.find_model(
+            trajectories[0], options.model, options.trust_model
+        )
+        trajectories[0] = dynamics.with_model(trajectories[0], functions)
     runs: list[int] = []
     for path, trajectory in zip(paths, trajectories, strict=True):
         name, requested = "run", options.run

@@ -28,7 +28,7 @@ from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.networks.transformer_network import Transformer
 from dynamics.recording.model_file import ModelFile, sum_names
-from dynamics.recording.recorded_network import RecordedNetwork, with_embedding
+from dynamics.recording.recorded_network import RecordedNetwork, with_model
 from dynamics.settings import (
     ModularSettings,
     RecordedSettings,
@@ -86,7 +86,7 @@ def audited_trajectory(
     """The trajectory with what a model file says of its embedding. Raises
     TrajectoryError if it lacks what the audit needs, SettingsError if the functions of
     the model fail."""
-    trajectory = with_embedding(trajectory, model)
+    trajectory = with_model(trajectory, model)
     if is_network(trajectory):
         _check_network_run(trajectory)
     elif model is not None and needs_model(trajectory, model):

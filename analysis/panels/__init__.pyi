@@ -5,6 +5,7 @@ from .common_panels import plane_panel as plane_panel
 from .common_panels import token_points as token_points
 from .modular_panels import build_modular_panels as build_modular_panels
 from .modular_panels import classify_points as classify_points
+from .own_network_panels import build_own_network_panels as build_own_network_panels
 from .particle_panels import build_particle_panels as build_particle_panels
 from .run_scene import PANEL_BUILDERS as PANEL_BUILDERS
 from .run_scene import build_scene as build_scene

@@ -24,6 +24,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
 from dynamics.trajectory.schema import (
     DIVERGED,
+    adds_numbers,
     check_variable_recorded,
     read_settings,
     time_unit,
@@ -400,7 +401,7 @@ def structure_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     panels: dict[str, PanelFactory] = {}
     if tokens > 1 and axes > 1:
         panels["circularity"] = lambda: _circularity_panel(recorded)
-    if recorded.has_residue_tokens:
+    if recorded.has_residue_tokens and adds_numbers(recorded.data):
         panels["imperfections"] = lambda: _imperfections_panel(recorded)
     return panels
 
@@ -446,28 +447,32 @@ def _imperfections_panel(recorded: RecordedRun) -> Panel:
     )
 
 
+_MAX_COMPONENTS = 24
+"""Largest number of components of a variable that are drawn as curves."""
+
+
 def scalar_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
-    """Further variables (run, step) of the trajectory's system, except buffers of a
-    model, such as counters and constants."""
-    names = [
-        str(name)
-        for name, values in recorded.data.data_vars.items()
-        if set(values.dims) == {"run", "step"} and not str(name).startswith("buffer.")
-    ]
-    return {name: functools.partial(_scalar_panel, recorded, name) for name in names}
+    """Further numbers and short vectors that the trajectory has for each frame, except
+    parameters and buffers of a model, such as counters and constants."""
+    panels: dict[str, PanelFactory] = {}
+    for name, values in recorded.data.data_vars.items():
+        rest = [dim for dim in values.dims if dim not in ("run", "step")]
+        is_own = not rest or (rest == [f"{name}_0"] and "." not in str(name))
+        if {"run", "step"} <= set(values.dims) and is_own:
+            few = all(values.sizes[dim] <= _MAX_COMPONENTS for dim in rest)
+            if few and not str(name).startswith("buffer."):
+                panels[str(name)] = functools.partial(_scalar_panel, recorded, name)
+    return panels
 
 
 def _scalar_panel(recorded: RecordedRun, name: str) -> Panel:
-    values = recorded.data[name].transpose("run", "step").values.astype(np.float64)
-    values[~np.isfinite(values)] = np.nan
-    return curve_panel(
-        recorded,
-        name,
-        name.replace("_", " "),
-        values,
-        (name,),
-        log=False,
-    )
+    """Curves of a variable (run, step) or of the components of one (run, step, ...)."""
+    values = recorded.data[name].isel(run=0).transpose("step", ...).values
+    curves = values.reshape(len(values), -1).T.astype(np.float64)
+    curves[~np.isfinite(curves)] = np.nan
+    places = range(len(curves))
+    names = (name,) if values.ndim == 1 else tuple(f"{name} {at}" for at in places)
+    return curve_panel(recorded, name, name.replace("_", " "), curves, names, log=False)
 
 
 # --------------------------------------------------------------------------- any system

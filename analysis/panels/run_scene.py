@@ -59,6 +59,7 @@ PANEL_BUILDERS: dict[str, str | Callable[[RecordedRun], RunPanels]] = {
     SparseSettings.system: "build_sparse_panels",
     ModularSettings.system: "build_modular_panels",
     TransformerSettings.system: "build_transformer_panels",
+    RecordedSettings.system: "build_own_network_panels",
     ParticleSettings.system: build_particle_panels,
 }
 """Function that returns the panels of a run, by the attribute `system` of its

@@ -149,7 +149,7 @@ class OwnNetwork:
         one."""
         results = []
         for step, table in enumerate(weights["embedding"]):
-            state = self.recorded.replace_embedding(self._state(weights, step), table)
+            state = self.recorded.embedding_setter(self._state(weights, step))(table)
             results.append(self.recorded.logits(state, pairs))
         return torch.stack(results)
 

@@ -55,7 +55,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.randomness import random_stream
 from dynamics.tasks import all_pairs
 from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.schema import numbers_modulo
+from dynamics.trajectory.schema import adds_numbers, numbers_modulo
 from dynamics.trajectory.selection import Selection
 
 FEWEST_TOKENS = 5
@@ -207,6 +207,8 @@ def structure_measures(
             np.where(valid, values, np.nan),
             dimensionless(about),
         )
+    if not adds_numbers(trajectory):
+        result = result.drop_vars("imperfections")
     names = [name for name in STRUCTURE_MEASURES if name in result]
     last = np.array([np.flatnonzero(frames)[-1] for frames in valid.values])
     ends = embedding.values[np.arange(len(last)), last]

@@ -4,8 +4,10 @@ model."""
 import contextlib
 import dataclasses
 import difflib
+import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from dynamics.provenance import METRIC_VARIABLES
+from dynamics.recording.moments import second_moment
 from dynamics.settings import SettingsError
 from dynamics.system_checks import RESERVED_NAMES
 from dynamics.trajectory.schema import VARIABLES
@@ -191,6 +194,97 @@ def _read_quantity(
         .of(state)
         .detach()
     )
+
+
+def checked_shape(
+    name: str, quantity: Quantity, model: torch.nn.Module
+) -> tuple[int, ...]:
+    """The shape of a quantity. Raises SettingsError, which names the variable."""
+    if not isinstance(quantity, str | ParameterView) and (
+        torch.is_tensor(quantity) or not callable(quantity)
+    ):
+        allowed = (
+            "the name of a parameter, a dynamics.ParameterView, or a function of the"
+            " model that returns a tensor"
+        )
+        raise SettingsError(name, describe(quantity), allowed)
+    try:
+        tensor = read_quantities({name: quantity}, model)[name]
+    except SettingsError as error:
+        raise SettingsError(
+            f"{name} ({error.field})", error.found, error.allowed
+        ) from None
+    except Exception as error:  # of the user's function
+        raise SettingsError(
+            name,
+            f"a function that raises {type(error).__name__}: {error}",
+            "one of the model",
+        ) from None
+    if not torch.isfinite(tensor).all():
+        raise SettingsError(
+            name, "a value that is not finite", "finite values at the beginning"
+        )
+    variable_dims(name, tuple(tensor.shape))
+    return tuple(tensor.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class LearningRate:
+    """A recorded quantity: the learning rate of the first parameter group, float64."""
+
+    optimizer: torch.optim.Optimizer
+
+    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
+        """The learning rate that the optimizer has now."""
+        rate = self.optimizer.param_groups[0]["lr"]
+        return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
+
+
+ParameterGroups = Mapping[str, Sequence[torch.nn.Parameter]]
+"""The trained parameters of each layer."""
+
+
+def _trained_parameters(
+    model: torch.nn.Module, groups: ParameterGroups
+) -> dict[str, torch.nn.Parameter]:
+    """The trained parameters, by their names, layer by layer."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    trained = itertools.chain.from_iterable(groups.values())
+    return {names[id(parameter)]: parameter for parameter in trained}
+
+
+def recorded_weights(
+    model: torch.nn.Module, groups: ParameterGroups
+) -> dict[str, Quantity]:
+    """The trained parameters, and the floating-point buffers of the state dict that are
+    finite, by the names of their variables."""
+    state, trained = model.state_dict(), _trained_parameters(model, groups)
+    result: dict[str, Quantity] = {f"{PARAMETER}{name}": name for name in trained}
+    for name, buffer in model.named_buffers():
+        floating = name in state and buffer.is_floating_point()
+        if floating and buffer.isfinite().all():
+            result[f"{BUFFER}{name}"] = name
+    return result
+
+
+def recorded_moments(
+    model: torch.nn.Module,
+    groups: ParameterGroups,
+    optimizers: Sequence[torch.optim.Optimizer],
+) -> dict[str, Quantity]:
+    """The second moments of the trained parameters, by the names of their variables."""
+    owner = {
+        id(parameter): (optimizer, index)
+        for optimizer in optimizers
+        for index, group in enumerate(optimizer.param_groups)
+        for parameter in group["params"]
+    }
+    return {
+        f"{SECOND_MOMENT}{name}": functools.partial(
+            second_moment, *owner[id(parameter)], parameter
+        )
+        for name, parameter in _trained_parameters(model, groups).items()
+    }
 
 
 def as_array(values: torch.Tensor) -> np.ndarray:

@@ -3,7 +3,7 @@ embedding, and the gradient of its loss, at recorded parameters."""
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -187,6 +187,41 @@ class RecordedNetwork:
             )
         return result.reshape(self.n, self.n, self.n)
 
+    def classes(self, run: int, frame: int, pairs: np.ndarray) -> np.ndarray:
+        """The class that is predicted for each pair of numbers (pair, 2)."""
+        with torch.no_grad():
+            logits = self.logits(self.parameters(run, frame), torch.from_numpy(pairs))
+        return logits.argmax(-1).numpy()
+
+    def point_classes(
+        self, parameters: Mapping[str, torch.Tensor], points: np.ndarray
+    ) -> np.ndarray:
+        """The class that is predicted at points (point, axis) of the plane of sums, for
+        two numbers whose embeddings are both half of the point.
+
+        Raises SettingsError if the logits of a pair depend on embeddings of other
+        numbers, as with tied weights."""
+        halves = torch.from_numpy(points).to(self.dtype) / 2
+        table = self.embedding(parameters).detach()
+        twice = torch.arange(self.n)[:, None].expand(-1, 2)
+        with torch.no_grad():
+            replace = self.embedding_setter(parameters)
+            moved = replace(torch.cat([table[:1], table[1:] + 1.0]))
+            both = [self.logits(item, twice[:1]) for item in (parameters, moved)]
+            if not torch.allclose(*both, rtol=1e-4, atol=1e-4):
+                raise SettingsError(
+                    "model",
+                    f"{self.model.name}: logits() that depend on the embeddings of other"
+                    " numbers",
+                    "logits of the embeddings of the pair alone, for this measure",
+                )
+            result = []
+            for part in halves.split(self.n):
+                whole = torch.cat([part, table[len(part) :]])
+                state = replace(whole)
+                result.append(self.logits(state, twice[: len(part)]).argmax(-1))
+        return torch.cat(result).numpy()
+
     def training_pairs(self) -> np.ndarray | None:
         """The training pairs (pair, 2), from the model file or the trajectory; None if
         they are not known. Raises SettingsError."""
@@ -216,41 +251,37 @@ class RecordedNetwork:
             raise self._missing("embedding(parameters)")
         return embedding_of(self.model, parameters, self.n)
 
-    def replace_embedding(
-        self, parameters: Mapping[str, torch.Tensor], table: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
-        """The parameters with another embedding (token, axis) of the numbers.
+    def embedding_setter(
+        self, parameters: Mapping[str, torch.Tensor]
+    ) -> Callable[[torch.Tensor], dict[str, torch.Tensor]]:
+        """A function that returns the parameters with another embedding (token, axis)
+        of the numbers.
 
         The embedding is a part of the parameters, perhaps transposed: then the
         transpose of its derivative puts a change of the embedding where it belongs.
         Raises SettingsError for another embedding."""
-        if not self._embedding_checked:
-            self._embedding_checked = True
-            changed = self.embedding(parameters).detach() + 1.0
-            self._check_replacement(parameters, changed)
-        return self._replace(parameters, table)
-
-    def _replace(
-        self, parameters: Mapping[str, torch.Tensor], table: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
-        floats, rest = _split_floats(parameters)
+        floats = {k: v for k, v in parameters.items() if v.is_floating_point()}
+        rest = {k: v for k, v in parameters.items() if k not in floats}
         value, transpose, *_ = torch.func.vjp(
             lambda part: self.embedding({**part, **rest}), floats
         )
-        (changes,) = transpose(table - value)
-        return {name: floats[name] + changes[name] for name in floats} | rest
 
-    def _check_replacement(
-        self, parameters: Mapping[str, torch.Tensor], table: torch.Tensor
-    ) -> None:
-        with torch.no_grad():
-            result = self.embedding(self._replace(parameters, table))
-        if not torch.allclose(result, table, rtol=1e-4, atol=1e-4):
-            raise SettingsError(
-                "model",
-                f"{self.model.name}: embedding() that is no part of one parameter",
-                "rows of a parameter, perhaps transposed, for this measure",
-            )
+        def replace(table: torch.Tensor) -> dict[str, torch.Tensor]:
+            (changes,) = transpose(table - value)
+            return {name: floats[name] + changes[name] for name in floats} | rest
+
+        if not self._embedding_checked:
+            self._embedding_checked = True
+            table = self.embedding(parameters).detach() + 1.0
+            with torch.no_grad():
+                result = self.embedding(replace(table))
+            if not torch.allclose(result, table, rtol=1e-4, atol=1e-4):
+                raise SettingsError(
+                    "model",
+                    f"{self.model.name}: embedding() that is no part of one parameter",
+                    "rows of a parameter, perhaps transposed, for this measure",
+                )
+        return replace
 
     # --------------------------------------------------------------------------- loss
 
@@ -301,7 +332,7 @@ class RecordedNetwork:
         SettingsError."""
         parameters = self.parameters(run, frame)
         table = self.embedding(parameters).detach().clone().requires_grad_()
-        loss = self.loss(self.replace_embedding(parameters, table))
+        loss = self.loss(self.embedding_setter(parameters)(table))
         if not loss.isfinite() and all(p.isfinite().all() for p in parameters.values()):
             raise SettingsError(
                 "model",
@@ -369,9 +400,9 @@ def recorded_loss(trajectory: xr.Dataset, model: ModelFile) -> ModelLoss:
     return RecordedNetwork(trajectory, model).loss_and_batches()
 
 
-def with_embedding(trajectory: xr.Dataset, model: ModelFile | None) -> xr.Dataset:
-    """A trajectory with what a model file says of its embedding: the modulus N, and the
-    variable `embedding`, if they are not recorded.
+def with_model(trajectory: xr.Dataset, model: ModelFile | None) -> xr.Dataset:
+    """A trajectory with what a model file says: the modulus N, and the variable
+    `embedding`, if they are not recorded, and the source of the file.
 
     Parameters
     ----------
@@ -382,12 +413,23 @@ def with_embedding(trajectory: xr.Dataset, model: ModelFile | None) -> xr.Datase
     Returns
     -------
     xr.Dataset
+
+    Examples
+    --------
+    >>> import torch
+    >>> from dynamics import ModelFile, collect_checkpoints, with_model
+    >>> torch.save({"table": torch.ones(5, 2)}, "table-0.pt")
+    >>> model = ModelFile(embedding=lambda parameters: parameters["table"], modulus=5)
+    >>> bare = collect_checkpoints(["table-0.pt"], weights=True)
+    >>> with_model(bare, model)["embedding"].shape
+    (1, 1, 5, 2)
     """
     if model is None or trajectory.attrs["system"] != RecordedSettings.system:
         return trajectory
     modulus = trajectory.attrs["modulus"] or model.modulus
+    attrs = {"modulus": modulus, **model.attributes(modulus)}
     if "embedding" in trajectory or model.embedding is None:
-        return trajectory.assign_attrs(modulus=modulus)
+        return trajectory.assign_attrs(attrs)
     network = RecordedNetwork(trajectory, model)
     runs, steps = trajectory.sizes["run"], trajectory.sizes["step"]
     with torch.no_grad():
@@ -398,15 +440,7 @@ def with_embedding(trajectory: xr.Dataset, model: ModelFile | None) -> xr.Datase
         ]
     values = np.stack(tables).reshape(runs, steps, *tables[0].shape)
     embedding = xr.DataArray(values, dims=("run", "step", "token", "axis"))
-    return trajectory.assign(embedding=embedding).assign_attrs(modulus=modulus)
-
-
-def _split_floats(
-    parameters: Mapping[str, torch.Tensor],
-) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    floats = {k: v for k, v in parameters.items() if v.is_floating_point()}
-    rest = {k: v for k, v in parameters.items() if not v.is_floating_point()}
-    return floats, rest
+    return trajectory.assign(embedding=embedding).assign_attrs(attrs)
 
 
 def _describe(values: np.ndarray) -> str:

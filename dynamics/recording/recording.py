@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+import xarray as xr
 
 from dynamics.errors import (
     Interrupted,
@@ -39,29 +40,33 @@ from dynamics.recording.model_recorder import (
     Position,
     padded,
 )
-from dynamics.recording.moments import check_moments, second_moment
+from dynamics.recording.moments import check_moments
 from dynamics.recording.quantities import (
     BUFFER,
     PARAMETER,
-    SECOND_MOMENT,
+    LearningRate,
     ParameterView,
     Quantity,
     as_array,
     check_initialised,
     check_residues,
+    checked_shape,
     describe,
     read_quantities,
+    recorded_moments,
+    recorded_weights,
     state_signature,
     variable_dims,
 )
 from dynamics.recording.recorded_activations import ProbeActivations
+from dynamics.recording.recorded_network import check_model
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
 from dynamics.recording.training_state import (
+    as_optimizers,
     check_states,
-    read_random_state,
     read_training_state,
-    set_random_state,
     set_training_state,
+    undisturbed,
 )
 from dynamics.recording.update_norms import Layers, UpdateNorms, group_parameters
 from dynamics.run_checks import MAX_STEPS, check_trajectory_path
@@ -204,63 +209,54 @@ def record(
     check_initialised(model)
     functions = ModelFile()
     if model_file is not None:
-        if isinstance(model_file, str | Path):
-            model_file = load_model_file(model_file)
-        functions = model_file
-        weights = True
-        modulus = modulus or functions.modulus
+        is_path = isinstance(model_file, str | Path)
+        functions = load_model_file(model_file) if is_path else model_file
+        weights, modulus = True, modulus or functions.modulus
         if embedding is None and functions.embedding is not None:
             embedding = functools.partial(_embedding_of, functions)
-    optimizers = (
-        [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
-    )
-    quantities: dict[str, Quantity] = (
-        {} if embedding is None else {"embedding": embedding}
-    )
-    quantities[LEARNING_RATE] = LearningRate(optimizers[0])
-    quantities |= variables or {}
+    optimizers, states = as_optimizers(optimizer), states or {}
+    quantities: dict[str, Quantity] = {}
+    if embedding is not None:
+        quantities["embedding"] = embedding
+    quantities |= {LEARNING_RATE: LearningRate(optimizers[0]), **(variables or {})}
     with _CollectedErrors() as errors:
-        errors.attempt(_checked_path, path)
-        for name, value, low in (
-            ("every", every, 1),
-            ("restart_every", restart_every, 0),
-            ("modulus", modulus, 0),
+        checked_path = errors.attempt(_checked_path, path)
+        for name, value, low, high in (
+            ("every", every, 1, MAX_STEPS),
+            ("restart_every", restart_every, 0, MAX_STEPS),
+            ("modulus", modulus, 0, MAX_STEPS),
+            ("epoch_steps", epoch_steps, 0, MAX_STEPS),
+            ("seed", seed or 0, 0, 2**62),
         ):
-            errors.attempt(check_integer, name, value, low, MAX_STEPS)
-        errors.attempt(check_integer, "epoch_steps", epoch_steps, 0, MAX_STEPS)
-        if seed is not None:
-            errors.attempt(check_integer, "seed", seed, 0, 2**62)
-        errors.attempt(check_states, states or {})
-        rate = errors.attempt(_checked_rate, optimizers[0])
+            errors.attempt(check_integer, name, value, low, high)
+        errors.attempt(check_states, states)
+        rate = float(optimizers[0].param_groups[0]["lr"])
+        errors.attempt(check_real, "learning rate of the optimizer", rate)
         if activations:
             outputs = errors.attempt(ProbeActivations, model, activations, probe)
             quantities |= outputs.quantities if outputs else {}
         groups = errors.attempt(group_parameters, model, optimizers, layers)
         shapes = {
-            name: errors.attempt(_checked_shape, name, quantity, model)
+            name: errors.attempt(checked_shape, name, quantity, model)
             for name, quantity in quantities.items()
         }
-        shape = shapes.get("embedding")
         if not errors.errors:
-            errors.attempt(
-                check_residues,
-                modulus,
-                quantities.get("embedding"),
-                shape[0] if shape else 0,
-            )
+            rows = shapes["embedding"][0] if embedding is not None else 0
+            errors.attempt(check_residues, modulus, embedding, rows)
         adam = errors.attempt(check_moments, optimizers) if moments else {}
-        gradient = None
         if embedding_gradient:
             gradient = errors.attempt(EmbeddingGradient, embedding, model, optimizers)
-    if gradient is not None:
-        quantities[GRADIENT] = gradient
-    quantities |= _recorded_parameters(model, optimizers, groups, weights, moments)
+            quantities[GRADIENT] = gradient
+    if weights:
+        quantities |= recorded_weights(model, groups)
+    if moments:
+        quantities |= recorded_moments(model, groups, optimizers)
+    if model_file is not None:
+        _check_functions(functions, model, quantities, modulus)
     settings = RecordedSettings(
         model=type(model).__name__,
         optimizer="+".join(type(one).__name__ for one in optimizers),
-        parameters=sum(
-            parameter.numel() for members in groups.values() for parameter in members
-        ),
+        parameters=sum(p.numel() for members in groups.values() for p in members),
         signature=state_signature(model.state_dict()),
         recorded=", ".join(quantities),
         modulus=modulus,
@@ -268,18 +264,15 @@ def record(
         time_step=rate,
         **adam,
     )
-    training = Training(model, optimizers, states or {}, groups)
     seed = torch.initial_seed() % 2**62 if seed is None else seed
-    identity = identity_of(
-        settings, 1, seed, every, device=next(iter(groups.values()))[0].device.type
-    )
+    device = next(iter(groups.values()))[0].device.type
     return Recording(
-        _checked_path(path),
-        training,
+        checked_path,
+        Training(model, optimizers, states, groups),
         quantities,
         evaluate,
         settings,
-        identity,
+        identity_of(settings, 1, seed, every, device=device),
         restart_every,
         overwrite,
         functions.attributes(modulus),
@@ -291,58 +284,24 @@ def _embedding_of(functions: ModelFile, model: torch.nn.Module) -> torch.Tensor:
     return embedding_of(functions, model.state_dict())
 
 
-@dataclasses.dataclass(frozen=True)
-class LearningRate:
-    """A recorded quantity: the learning rate of the first parameter group, float64."""
-
-    optimizer: torch.optim.Optimizer
-
-    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
-        """The learning rate that the optimizer has now."""
-        rate = self.optimizer.param_groups[0]["lr"]
-        return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
-
-
-def _checked_rate(optimizer: torch.optim.Optimizer) -> float:
-    """The learning rate. Raises SettingsError."""
-    rate = float(optimizer.param_groups[0]["lr"])
-    return check_real("learning rate of the optimizer", rate)
-
-
-def _recorded_parameters(
+def _check_functions(
+    functions: ModelFile,
     model: torch.nn.Module,
-    optimizers: Sequence[torch.optim.Optimizer],
-    groups: Mapping[str, Sequence[torch.nn.Parameter]],
-    weights: bool,
-    moments: bool,
-) -> dict[str, Quantity]:
-    """The trained parameters, buffers, and second moments, by the names of their
-    variables, as far as they are recorded."""
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    trained = {
-        names[id(parameter)]: parameter
-        for members in groups.values()
-        for parameter in members
-    }
-    owner = {
-        id(parameter): (one, index)
-        for one in optimizers
-        for index, group in enumerate(one.param_groups)
-        for parameter in group["params"]
-    }
-    quantities: dict[str, Quantity] = {
-        f"{PARAMETER}{name}": name for name in trained if weights
-    }
-    state = model.state_dict()
-    for name, buffer in model.named_buffers() if weights else ():
-        floating = name in state and buffer.is_floating_point()
-        if floating and buffer.isfinite().all():
-            quantities[f"{BUFFER}{name}"] = name
-    for name, parameter in trained.items() if moments else ():
-        quantities[f"{SECOND_MOMENT}{name}"] = functools.partial(
-            second_moment, *owner[id(parameter)], parameter
+    quantities: Mapping[str, Quantity],
+    modulus: int,
+) -> None:
+    """Call the functions of a model file with the tensors that are recorded. Raises
+    SettingsError."""
+    names = [name for name in quantities if name.startswith((PARAMETER, BUFFER))]
+    tensors = read_quantities({name: quantities[name] for name in names}, model)
+    variables = {
+        name: (
+            ("run", "step", *variable_dims(name, tensor.shape)),
+            as_array(tensor)[None, None],
         )
-    return quantities
+        for name, tensor in tensors.items()
+    }
+    check_model(xr.Dataset(variables, attrs={"modulus": modulus}), functions)
 
 
 class _CollectedErrors:
@@ -375,38 +334,6 @@ def _checked_path(path: str | Path) -> Path:
         return check_trajectory_path(path)
     except SettingsError as error:
         raise SettingsError("path", error.found, error.allowed) from None
-
-
-def _checked_shape(
-    name: str, quantity: Quantity, model: torch.nn.Module
-) -> tuple[int, ...]:
-    """The shape of a quantity. Raises SettingsError, which names the variable."""
-    if not isinstance(quantity, str | ParameterView) and (
-        torch.is_tensor(quantity) or not callable(quantity)
-    ):
-        allowed = (
-            "the name of a parameter, a dynamics.ParameterView, or a function of the"
-            " model that returns a tensor"
-        )
-        raise SettingsError(name, describe(quantity), allowed)
-    try:
-        tensor = read_quantities({name: quantity}, model)[name]
-    except SettingsError as error:
-        raise SettingsError(
-            f"{name} ({error.field})", error.found, error.allowed
-        ) from None
-    except Exception as error:  # of the user's function
-        raise SettingsError(
-            name,
-            f"a function that raises {type(error).__name__}: {error}",
-            "one of the model",
-        ) from None
-    if not torch.isfinite(tensor).all():
-        raise SettingsError(
-            name, "a value that is not finite", "finite values at the beginning"
-        )
-    variable_dims(name, tuple(tensor.shape))
-    return tuple(tensor.shape)
 
 
 _OWN_QUANTITIES = (LearningRate, EmbeddingGradient)
@@ -709,22 +636,18 @@ class Recording:
         now = dict(self.training.model.named_parameters())
         for name, parameter in self._parameters.items():
             if now.get(name) is not parameter:
-                how = (
-                    "set its values in place, for example by copy_() under"
-                    " torch.no_grad()"
-                )
                 raise RecordingError(
                     f"{self.path}: parameter {name} is no longer that of the beginning;"
-                    f" {how}"
+                    " set its values in place, for example by copy_() under"
+                    " torch.no_grad()"
                 )
-        with _undisturbed(
-            self.training.model,
-            any(
-                callable(quantity) and not isinstance(quantity, _OWN_QUANTITIES)
-                for quantity in self.quantities.values()
-            ),
-        ):
-            tensors = read_quantities(self.quantities, self.training.model)
+        calls = any(
+            callable(quantity) and not isinstance(quantity, _OWN_QUANTITIES)
+            for quantity in self.quantities.values()
+        )
+        model = self.training.model
+        with undisturbed(model) if calls else contextlib.nullcontext():
+            tensors = read_quantities(self.quantities, model)
         return {name: as_array(tensor) for name, tensor in tensors.items()}
 
     def _read_norms(self) -> dict[str, np.ndarray]:
@@ -737,8 +660,9 @@ class Recording:
         """What the user's function measures."""
         if self.evaluate is None:
             return {}
-        with _undisturbed(self.training.model, True, parameters=True):
-            metrics = self.evaluate(self.training.model)
+        model = self.training.model
+        with undisturbed(model, parameters=True):
+            metrics = self.evaluate(model)
         if not isinstance(metrics, Mapping):
             raise SettingsError(
                 "evaluate",
@@ -909,31 +833,3 @@ def _embedding_layer(training: Training, embedding: Quantity | None) -> str:
         if any(member is parameter for member in members)
     )
     return next(layers, "")
-
-
-@contextlib.contextmanager
-def _undisturbed(model: torch.nn.Module, calls: bool, parameters: bool = False) -> Any:
-    """Keep the model's buffers, modes and, if required, parameters and the random
-    generators unchanged while a user's function is called, which may update running
-    statistics or remove parts of the model."""
-    if not calls:
-        yield
-        return
-    random = read_random_state()
-    modes = [(module, module.training) for module in model.modules()]
-    tensors = [*model.buffers(), *(model.parameters() if parameters else ())]
-    copies = [tensor.detach().clone() for tensor in tensors]
-    buffers = [(module, dict(module._buffers)) for module in model.modules()]
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        set_random_state(random)
-        for module, training in modes:
-            module.training = training
-        for module, of_module in buffers:
-            module._buffers.update(of_module)
-        with torch.no_grad():
-            for tensor, copy in zip(tensors, copies, strict=True):
-                if not torch.equal(tensor, copy):
-                    tensor.copy_(copy)

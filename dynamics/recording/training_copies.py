@@ -17,6 +17,7 @@ from dynamics.randomness import random_stream
 from dynamics.recording.model_recorder import RESTART_STATE
 from dynamics.recording.state_bytes import state_from_bytes
 from dynamics.recording.training_state import (
+    as_optimizers,
     check_states,
     read_training_state,
     set_training_state,
@@ -100,10 +101,7 @@ def training_copies(
     >>> ends
     [True, True, True]
     """
-    optimizers = (
-        [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
-    )
-    states = states or {}
+    optimizers, states = as_optimizers(optimizer), states or {}
     check_states(states)
     check_integer("copies", copies, 1, 10_000_000)
     check_real("displace", displace)

@@ -1,8 +1,9 @@
 """The complete state of a training: model, optimizers, random generators, and whatever
 else it depends on."""
 
+import contextlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,15 @@ import torch
 
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
+
+
+def as_optimizers(
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
+) -> list[torch.optim.Optimizer]:
+    """One or several optimizers as a list."""
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return [optimizer]
+    return list(optimizer)
 
 
 def check_states(states: Mapping[str, Any]) -> None:
@@ -121,3 +131,28 @@ def set_random_state(state: Mapping[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])
+
+
+@contextlib.contextmanager
+def undisturbed(model: torch.nn.Module, parameters: bool = False) -> Iterator[None]:
+    """Keep a model's buffers, modes and, if required, parameters and the random
+    generators unchanged while a user's function is called, which may update running
+    statistics or remove parts of the model. Gradients are not recorded."""
+    random_state = read_random_state()
+    modes = [(module, module.training) for module in model.modules()]
+    tensors = [*model.buffers(), *(model.parameters() if parameters else ())]
+    copies = [tensor.detach().clone() for tensor in tensors]
+    buffers = [(module, dict(module._buffers)) for module in model.modules()]
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        set_random_state(random_state)
+        for module, training in modes:
+            module.training = training
+        for module, of_module in buffers:
+            module._buffers.update(of_module)
+        with torch.no_grad():
+            for tensor, copy in zip(tensors, copies, strict=True):
+                if not torch.equal(tensor, copy):
+                    tensor.copy_(copy)

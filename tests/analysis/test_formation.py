@@ -19,8 +19,13 @@ from analysis.structures import (
     formation_times,
     perfect_grids,
 )
-from analysis.structures.formation_table import FormationResult, mean_structure_measure
+from analysis.structures.formation_table import (
+    FormationResult,
+    formation_rows,
+    mean_structure_measure,
+)
 from analysis.structures.formation_times import (
+    FORMATION_EVENTS,
     find_formation_times,
     halfway_time,
     persistent_onset,
@@ -239,6 +244,17 @@ def test_structure_measures_of_other_sizes_and_systems():
 
 
 # -------------------------------------------------------------------------- the command
+
+
+def test_numbers_that_are_not_added_have_no_imperfections(template):
+    other = template.isel(step=slice(4)).assign_attrs(operation="other")
+    result = structure_measures(other)
+    assert "imperfections" not in result
+    times = find_formation_times(result)
+    assert list(times["event"].values) == [
+        event for event in FORMATION_EVENTS if event != "imperfections"
+    ]
+    assert formation_rows([FormationResult("a", "a", result, times)], "step")
 
 
 def test_a_single_frame_has_a_table_without_times(typed, tmp_path):

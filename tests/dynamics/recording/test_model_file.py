@@ -11,7 +11,7 @@ import xarray as xr
 import dynamics
 from dynamics.errors import TrajectoryError
 from dynamics.recording.model_loss import RecordedModel
-from dynamics.recording.recorded_network import RecordedNetwork, with_embedding
+from dynamics.recording.recorded_network import RecordedNetwork, with_model
 from dynamics.settings import SettingsError
 from dynamics.user_code import reported_errors
 
@@ -136,12 +136,12 @@ def test_collected_checkpoints_have_the_embedding_and_the_modulus(collected):
 def test_a_model_file_that_is_named_later_completes_the_trajectory(collected):
     model = dynamics.find_model(collected, trust=True)
     bare = collected.drop_vars("embedding").assign_attrs(modulus=0)
-    completed = with_embedding(bare, model)
+    completed = with_model(bare, model)
     xr.testing.assert_allclose(
         completed["embedding"].astype("f4"), collected["embedding"].drop_attrs()
     )
     assert completed.attrs["modulus"] == N
-    assert with_embedding(bare, None) is bare
+    assert with_model(bare, None) is bare
 
 
 def test_a_module_is_called_with_the_recorded_weights(tmp_path):
