@@ -20,7 +20,6 @@ from analysis.clustering_heads import (
 )
 from analysis.clustering_heads.activation_sparsity import SUCCESSFUL_ACCURACY
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
-from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
     Estimate,
     Experiment,
@@ -28,6 +27,7 @@ from analysis.reproduction.verification import (
     RequiredRuns,
     Runner,
     as_percentage,
+    described,
     samples,
     sized,
 )
@@ -61,92 +61,97 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracies, invariances, labels and encoded sums by run; correlations of starts
     with ends, (run, other_run)."""
     trajectory = runner.ensemble(default_networks(params)[0])
-    measures, sums = (
-        invariances.measure_invariances(trajectory),
-        encoded_sums.measure_encoded_sums(trajectory),
-    )
-    labels = circuit_labels(measures)
-    at_spurious = measures.drop_sel(position=measures["counting"].values).transpose(
-        "run", "position", ...
-    )
-    final = mask_diverged(trajectory["accuracy"].astype(np.float64), trajectory).isel(
-        step=-1
-    )
-    steps = np.nan_to_num(sums["sum_steps"].values.round(), nan=0).astype(np.int64)[
-        ..., -1
+    measures = invariances.measure_invariances(trajectory)
+    merges = clusters.embedding_merge_lengths(trajectory)
+    variables = [
+        _kinds_of_circuits(measures),
+        _final_accuracies(trajectory),
+        _spurious_positions(measures),
+        _similarities_to_starts(trajectory),
+        *_encoded_sums(trajectory),
     ]
-    similarity = init_dependence.attention_start_end_correlation(trajectory).values
-    names = [label.label for label in labels]
+    return (
+        xr.merge(variables)
+        .assign(merge_length=merges)
+        .assign_coords(seed=("run", trajectory["seed"].values))
+    )
+
+
+def _kinds_of_circuits(measures: xr.Dataset) -> xr.Dataset:
+    """Labels by invariances, and numbers of positions that are not invariant."""
+    labels = circuit_labels(measures)
     leaking = [len(label.leaking) for label in labels]
     apart = [len(label.apart) for label in labels]
-    data = {
-        "label": ("run", names, "kind of circuit"),
-        "leaking": ("run", leaking, "spurious positions whose tokens matter"),
-        "apart": ("run", apart, "non-spurious positions that do not swap"),
-        "test_accuracy": (
-            "run",
-            final.sel(split="test").values,
-            "final accuracy on test sequences",
-        ),
-        "unseen_accuracy": (
-            "run",
-            final.sel(split="unseen").values,
-            "final accuracy on unseen sequences",
-        ),
-        "spurious_attention": (
-            ("run", "place"),
-            at_spurious["attention"].values,
-            "mean attention",
-        ),
-        "embedding_spread": (
-            ("run", "place"),
-            at_spurious["embedding_spread"].values,
-            "spread of tokens in z",
-        ),
-        "value_spread": (
-            ("run", "place"),
-            at_spurious["value_spread"].values,
-            "spread of tokens in V z",
-        ),
+    columns = {
+        "label": ([label.label for label in labels], "kind of circuit"),
+        "leaking": (leaking, "spurious positions whose tokens matter"),
+        "apart": (apart, "non-spurious positions that do not swap"),
+    }
+    return described("run", columns)
+
+
+def _final_accuracies(trajectory: xr.Dataset) -> xr.Dataset:
+    """Accuracies at the end; NaN for runs that have diverged."""
+    accuracy = mask_diverged(trajectory["accuracy"].astype(np.float64), trajectory)
+    columns = {
+        f"{split}_accuracy": (
+            accuracy.sel(split=split).isel(step=-1).values,
+            f"final accuracy on {split} sequences",
+        )
+        for split in ("test", "unseen")
+    }
+    return described("run", columns)
+
+
+def _spurious_positions(measures: xr.Dataset) -> xr.Dataset:
+    """Attention on each spurious position, and the spread of its tokens."""
+    words = {
+        "attention": "mean attention",
+        "embedding_spread": "spread of tokens in z",
+        "value_spread": "spread of tokens in V z",
+    }
+    spurious = measures.drop_sel(position=measures["counting"].values)
+    columns = {
+        name: (spurious[name].transpose("run", "position").values, text)
+        for name, text in words.items()
+    }
+    return described(("run", "place"), columns).rename(attention="spurious_attention")
+
+
+def _similarities_to_starts(trajectory: xr.Dataset) -> xr.Dataset:
+    """Correlations of starts with ends of the same and of other runs."""
+    attention = init_dependence.attention_start_end_correlation(trajectory).values
+    columns = {
         "inherited": (
-            ("run", "other_run"),
-            similarity,
+            attention,
             "correlation of attention at the start and of another's end",
         ),
         "weights_kept": (
-            ("run", "other_run"),
             _weight_correlations(trajectory),
             "the same for all weights",
         ),
-        "sum_steps": (
-            ("run", "position"),
-            steps,
-            "coefficient of token p - 1 in the encoded sum",
-        ),
-        "sum_whole": (
-            "run",
-            sums["sum_whole"].values,
-            "whether its coefficients are whole numbers",
-        ),
-        "sum_congruent": (
-            "run",
-            sums["sum_congruent"].values,
-            "whether it is congruent to the target",
-        ),
-        "sum_share": (
-            "run",
-            sums["sum_share"].values,
-            "fraction of variance between different sums",
-        ),
     }
-    arrays = {
-        name: (dims, values, dimensionless(about))
-        for name, (dims, values, about) in data.items()
+    return described(("run", "other_run"), columns)
+
+
+def _encoded_sums(trajectory: xr.Dataset) -> list[xr.Dataset]:
+    """Coefficients of the sums that sequence embeddings encode, and their
+    properties."""
+    sums = encoded_sums.measure_encoded_sums(trajectory)
+    steps = np.nan_to_num(sums["sum_steps"].values.round()).astype(np.int64)[..., -1]
+    words = {
+        "sum_whole": "whether its coefficients are whole numbers",
+        "sum_congruent": "whether it is congruent to the target",
+        "sum_share": "fraction of variance between different sums",
     }
-    merges = clusters.embedding_merge_lengths(trajectory)
-    return xr.Dataset(
-        {**arrays, "merge_length": merges}, {"seed": ("run", trajectory["seed"].values)}
-    )
+    coefficients = {
+        "sum_steps": (steps, "coefficient of token p - 1 in the encoded sum")
+    }
+    properties = {name: (sums[name].values, text) for name, text in words.items()}
+    return [
+        described(("run", "position"), coefficients),
+        described("run", properties),
+    ]
 
 
 @torch.no_grad()

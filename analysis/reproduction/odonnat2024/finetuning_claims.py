@@ -31,6 +31,7 @@ from analysis.reproduction.verification import (
     Params,
     RequiredRuns,
     Runner,
+    described,
     percentage,
     samples,
     sized,
@@ -50,6 +51,9 @@ WIDER = 3
 OPENED = 0.5
 """Fraction of the way from chance to 1 below which a run has no circuit
 (`analysis.clustering_heads.labels`)."""
+
+ENOUGH = 1 / WIDER + OPENED * (1 - 1 / WIDER) - 0.05
+"""Test accuracy, which is noisy, from which a circuit is looked at."""
 
 LINKS = (clusters.CLUSTER_LINK, 2 * clusters.CLUSTER_LINK)
 """Link lengths at which clusters of the source are counted."""
@@ -72,51 +76,55 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Circuits of the source, of the same with a third token, and of both ways to p =
     3, by run."""
     design = transfer_claims.experiment_design({**params, "vocabs": [WIDER]})
-    source, once = design.source, design.epochs
-    begun, wider = (
-        once * source.epoch_steps,
-        transfer_design.larger_vocabulary_settings(source, WIDER),
+    source, wider = (
+        design.source,
+        transfer_design.larger_vocabulary_settings(design.source, WIDER),
     )
-    path, first = train_ensemble(source, design, 2 * once, runner.device)
-    _, scratch = train_ensemble(wider, design, 2 * once, runner.device)
+    begun, device = design.epochs * source.epoch_steps, runner.device
+    path, first = train_ensemble(source, design, 2 * design.epochs, device)
+    _, scratch = train_ensemble(wider, design, 2 * design.epochs, device)
     finetuning = dataclasses.replace(wider, start=str(path), start_step=begun)
-    _, tuned = train_ensemble(finetuning, design, once, runner.device)
-    test, scratch_test = (
-        transfer_claims.accuracy_by_frame(trajectory)[-1]
-        for trajectory in (tuned, scratch)
-    )
-    enough = 1 / WIDER + OPENED * (1 - 1 / WIDER) - 0.05  # the test accuracy is noisy
-    source_whole = np.isin(
-        _labels(_invariances(first, np.ones(design.runs, bool), begun)), WHOLE
-    )
-    same_kind = np.isin(
-        _labels(_invariances(tuned, source_whole, 0), LabelThresholds(learned=-np.inf)),
-        WHOLE,
-    )
-    at_end = _invariances(tuned, test > enough)
-    labels, scratch_labels = (
-        _labels(at_end),
-        _labels(_invariances(scratch, scratch_test > enough)),
-    )
-    correlations = init_dependence.attention_start_end_correlation(tuned)
-    own_distance, other_distance = samples.own_and_others(_distances_from_starts(tuned))
-    own_correlation, other_correlation = samples.own_and_others(correlations.values.T)
+    _, tuned = train_ensemble(finetuning, design, design.epochs, device)
+    of_source = _measure_source(first, begun)
+    variables = [
+        of_source,
+        _measure_start(first, begun, tuned, of_source["source_whole"].values == 1),
+        _measure_end(tuned),
+        _measure_scratch(scratch),
+        _similarities_to_starts(tuned),
+        _invariance_of_task(source),
+    ]
+    attrs = {
+        "ideal": clusters.ideal_cluster_count(source),
+        "counting": len(source.counting),
+        "length": source.length,
+    }
+    return xr.merge(variables).assign_attrs(attrs)
+
+
+def _measure_source(first: xr.Dataset, begun: int) -> xr.Dataset:
+    """Accuracy, clusters and invariances of the source when finetuning begins."""
     counts, coarse = (
         clusters.embedding_cluster_counts(first, begun, link).values for link in LINKS
     )
-    by_run = {
-        "source_test": (
-            transfer_claims.accuracy_by_frame(first)[0],
-            "test accuracy of the source at p = 2",
-        ),
+    accuracy = transfer_claims.accuracy_by_frame(first)[0]
+    labels = _labels(_invariances(first, np.ones(len(accuracy), bool), begun))
+    columns = {
+        "source_test": (accuracy, "test accuracy of the source at p = 2"),
         "clusters": (counts, "clusters of the source's sequence embeddings"),
         "coarse_clusters": (coarse, "the same, links twice as long"),
-        "source_whole": (source_whole, "whether the source lacks no invariance"),
-        "test": (test, "test accuracy after finetuning"),
-        "scratch_test": (
-            scratch_test,
-            "test accuracy from scratch after as many epochs in all",
-        ),
+        "source_whole": (_is_whole(labels), "whether the source lacks no invariance"),
+    }
+    return described("run", columns)
+
+
+def _measure_start(
+    first: xr.Dataset, begun: int, tuned: xr.Dataset, source_whole: np.ndarray
+) -> xr.Dataset:
+    """Weights and invariances in the first frame of finetuning."""
+    at_start = _invariances(tuned, source_whole, 0)
+    same_kind = _is_whole(_labels(at_start, LabelThresholds(learned=-np.inf)))
+    columns = {
         "carried": (
             _starts_from_source(first, begun, tuned),
             "whether finetuning begins with the source's weights",
@@ -125,18 +133,56 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
             np.where(source_whole, same_kind, np.nan),
             "whether, with a third token, it still lacks no invariance",
         ),
-        "whole": (
-            np.isin(labels, WHOLE),
-            "whether the finetuned run lacks no invariance",
-        ),
+    }
+    return described("run", columns)
+
+
+def _measure_end(tuned: xr.Dataset) -> xr.Dataset:
+    """Accuracy, invariances and attention at the end of finetuning."""
+    test = transfer_claims.accuracy_by_frame(tuned)[-1]
+    at_end = _invariances(tuned, test > ENOUGH)
+    labels = _labels(at_end)
+    columns = {
+        "test": (test, "test accuracy after finetuning"),
+        "whole": (_is_whole(labels), "whether the finetuned run lacks no invariance"),
         "corrected": (
-            labels == "corrected",
+            (labels == "corrected").astype(float),
             "whether its values correct its attention",
         ),
+    }
+    # where a position holds the token
+    given = at_end["token_attention"].sel(position=at_end["counting"].values)
+    accurate = xr.DataArray(test > SUCCESS_ACCURACY, dims="run")
+    attention = given.sum("position").where(accurate) / WIDER
+    about = dimensionless("attention on non-spurious positions")
+    result = described("run", columns)
+    return result.assign(attention=attention.drop_vars("run").assign_attrs(about))
+
+
+def _measure_scratch(scratch: xr.Dataset) -> xr.Dataset:
+    """Accuracy and invariances of the networks trained from scratch."""
+    test = transfer_claims.accuracy_by_frame(scratch)[-1]
+    labels = _labels(_invariances(scratch, test > ENOUGH))
+    columns = {
+        "scratch_test": (
+            test,
+            "test accuracy from scratch after as many epochs in all",
+        ),
         "scratch_whole": (
-            np.isin(scratch_labels, WHOLE),
+            _is_whole(labels),
             "whether the run from scratch lacks none",
         ),
+    }
+    return described("run", columns)
+
+
+def _similarities_to_starts(tuned: xr.Dataset) -> xr.Dataset:
+    """How similar embeddings and attention are to the start of the same and of other
+    runs."""
+    correlations = init_dependence.attention_start_end_correlation(tuned).values.T
+    own_distance, other_distance = samples.own_and_others(_distances_from_starts(tuned))
+    own_correlation, other_correlation = samples.own_and_others(correlations)
+    columns = {
         "own_distance": (own_distance, "distance of embeddings from their own start"),
         "other_distance": (
             other_distance,
@@ -151,33 +197,21 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
             "the same with the starts of other runs",
         ),
     }
-    given = at_end["token_attention"].sel(
-        position=at_end["counting"].values
-    )  # where a position holds the token
-    attention = (
-        given.sum("position").where(xr.DataArray(test > SUCCESS_ACCURACY, dims="run"))
-        / WIDER
-    )
+    return described("run", columns)
+
+
+def _invariance_of_task(source: SparseSettings) -> xr.Dataset:
+    """How often both invariances keep the target, by vocabulary."""
     same = [_count_same_targets(source, vocab) for vocab in VOCABS]
-    data = {
-        name: ("run", np.asarray(values, np.float64), dimensionless(about))
-        for name, (values, about) in by_run.items()
-    }
-    attrs = {
-        "ideal": clusters.ideal_cluster_count(source),
-        "counting": len(source.counting),
-        "length": source.length,
-    }
-    result = xr.Dataset(data, {"vocabulary": VOCABS}, attrs)
-    result["attention"] = attention.drop_vars("run").assign_attrs(
-        dimensionless("attention on non-spurious positions")
+    words = f"sequences of {CHECKED} with the same target"
+    return described(
+        "vocabulary", {"same_target": (same, words)}, {"vocabulary": VOCABS}
     )
-    result["same_target"] = (
-        "vocabulary",
-        same,
-        dimensionless(f"sequences of {CHECKED} with the same target"),
-    )
-    return result
+
+
+def _is_whole(labels: np.ndarray) -> np.ndarray:
+    """Which circuits lack no invariance, 0 or 1: (run,)."""
+    return np.isin(labels, WHOLE).astype(np.float64)
 
 
 def _invariances(

@@ -10,6 +10,7 @@ from analysis.reproduction.verification import (
     Experiment,
     Params,
     Runner,
+    described,
     samples,
     sized,
 )
@@ -59,14 +60,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
                 "change of f by the modification",
             ),
         }
-        parts.append(
-            xr.Dataset(
-                {
-                    name: ("case", numbers, {"long_name": text})
-                    for name, (numbers, text) in values.items()
-                }
-            )
-        )
+        parts.append(described("case", values))
     return xr.concat(parts, "case")
 
 

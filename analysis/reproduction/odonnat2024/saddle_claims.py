@@ -25,6 +25,7 @@ from analysis.reproduction.verification import (
     Params,
     RequiredRuns,
     Runner,
+    described,
     samples,
     sized,
 )
@@ -96,19 +97,13 @@ def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
         )
         bounds = -NULL_MODE_TOLERANCE * eigenvalues.abs().amax(-1, keepdim=True)
         values[1, run, present] = (eigenvalues < bounds).sum(-1)
-    texts = {
-        "gradient": "norm of the gradient of the whole training loss",
-        "negative": "negative eigenvalues of its Hessian",
-    }
-    measures = zip(texts.items(), values, strict=True)
-    variables = {
-        name: (("run", "moment"), column, {"long_name": text})
-        for (name, text), column in measures
+    columns = {
+        "gradient": (values[0], "norm of the gradient of the whole training loss"),
+        "negative": (values[1], "negative eigenvalues of its Hessian"),
     }
     escapes = measure_plateau_escapes(trajectory).drop_vars("seed")
-    return xr.Dataset(
-        variables, {"run": np.arange(runs), "moment": list(MOMENTS)}
-    ).merge(escapes)
+    coords = {"run": np.arange(runs), "moment": list(MOMENTS)}
+    return described(("run", "moment"), columns, coords).merge(escapes)
 
 
 def event_steps(events: xr.Dataset, steps: np.ndarray) -> list[float]:

@@ -23,6 +23,7 @@ from analysis.reproduction.verification import (
     RequiredRuns,
     Runner,
     as_percentage,
+    described,
     samples,
     sized,
 )
@@ -85,12 +86,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
             "whether its test accuracy ends above .98",
         ),
     }
-    return evidence.assign(
-        {
-            name: ("run", values.values, {"long_name": long_name})
-            for name, (values, long_name) in by_run.items()
-        }
-    )
+    return evidence.merge(described("run", by_run))
 
 
 def assembler_ranks(
@@ -120,28 +116,21 @@ def assembler_ranks(
         ranks[:, spike] = ((measures < own) + 0.5 * (measures == own))[:, others].mean(
             axis=1
         )
-    about = {
-        "long_name": (
-            "fraction of other escaped runs whose assemblers have a smaller measure"
-        )
+    about = "fraction of other escaped runs whose assemblers have a smaller measure"
+    columns = {
+        f"{name}_rank": (rank, about) for name, rank in zip(RANKED, ranks, strict=True)
     }
-    return xr.Dataset(
-        {
-            f"{name}_rank": ("spike", rank, about)
-            for name, rank in zip(RANKED, ranks, strict=True)
-        }
-    )
+    return described("spike", columns)
 
 
 def grid_ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Runs in each setting of a grid of learning rates, norms and rows of the embedding
     table."""
-    names = ("lr", "norm", "table")
-    values = itertools.product(*(params[name] for name in names))
+    values = itertools.product(*(params[name] for name in GRID))
     rest, size = params.get("settings", {}), (params["runs"], params.get("epochs"))
     return [
         RequiredRuns(
-            SparseSettings(**(rest | dict(zip(names, value, strict=True)))), *size
+            SparseSettings(**(rest | dict(zip(GRID, value, strict=True)))), *size
         )
         for value in values
     ]
@@ -161,10 +150,14 @@ def measure_grid(runner: Runner, params: Params) -> xr.Dataset:
                 ["of_run", "cause", *FLIP_MEASURES]
             ]
         one["of_run"] += place * need.runs
-        for name in ("lr", "norm", "table"):
-            values = np.full(len(spikes), getattr(need.settings, name))
-            one[name] = ("spike", values, {"long_name": f"{name} of the setting"})
-        settings.append(one)
+        of_setting = {
+            name: (
+                np.full(len(spikes), getattr(need.settings, name)),
+                f"{name} of the setting",
+            )
+            for name in GRID
+        }
+        settings.append(one.merge(described("spike", of_setting)))
     return xr.concat(settings, "spike", combine_attrs="override").drop_vars(
         "seed", errors="ignore"
     )

@@ -14,6 +14,7 @@ from analysis.reproduction.verification import (
     Params,
     RequiredRuns,
     Runner,
+    described,
     frame_values,
     sized,
 )
@@ -68,15 +69,14 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
                 .transpose("event", "run")
                 .values
             )
-        words = {
-            "long_name": "normalised time at which it has formed, inf where it has not",
-            "units": "1",
-        }
-        evidence[f"{system}_onset"] = (("event", system), when, words)
-        evidence[f"{system}_seed"] = (
-            system,
-            trajectory["seed"].values[circles],
-            {"long_name": "seed", "units": "1"},
+        words = "normalised time at which it has formed, inf where it has not"
+        evidence = evidence.merge(
+            described(("event", system), {f"{system}_onset": (when, words)})
+        ).merge(
+            described(
+                system,
+                {f"{system}_seed": (trajectory["seed"].values[circles], "seed")},
+            )
         )
     return evidence
 

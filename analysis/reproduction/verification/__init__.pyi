@@ -29,6 +29,7 @@ from .experiment import RequiredRuns as RequiredRuns
 from .experiment import Runner as Runner
 from .experiment import Size as Size
 from .experiment import SizeOverrides as SizeOverrides
+from .experiment import described as described
 from .experiment import expand_to_runs as expand_to_runs
 from .experiment import experiment_runs as experiment_runs
 from .experiment import frame_values as frame_values

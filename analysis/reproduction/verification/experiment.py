@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.output.results import dimensionless
 from dynamics.ensemble import Ensemble
 from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import RecordMode, Settings
@@ -200,6 +201,20 @@ def frame_values(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:
     return values.values.astype(np.float64)
 
 
+def described(
+    dims: str | tuple[str, ...],
+    columns: Mapping[str, tuple[Any, str]],
+    coords: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    """Dimensionless variables with the same dimensions, each from its values and its
+    description."""
+    data = {
+        name: (dims, np.asarray(values), dimensionless(text))
+        for name, (values, text) in columns.items()
+    }
+    return xr.Dataset(data, coords)
+
+
 def expand_to_runs(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Values of the chosen runs, NaN of the others: chosen (run,) bool -> (run,)."""
     result = np.full((len(chosen), *np.shape(values)[1:]), np.nan)
@@ -228,8 +243,8 @@ def measure_ensembles(
     variables = {}
     for name, words in quantities.items():
         columns = np.stack([row[name] for row in rows])
-        variables[name] = (dims, columns, {"long_name": words, "units": "1"})
-    return xr.Dataset(variables)
+        variables[name] = (columns, words)
+    return described(dims, variables)
 
 
 def training_pairs_of_runs(trajectory: xr.Dataset) -> np.ndarray:
