@@ -22,14 +22,16 @@ from analysis.reproduction.verification.evidence import (
     evidence_path,
     schedule_experiments,
 )
-from analysis.reproduction.verification.experiment import Runner, Size, sized
+from analysis.reproduction.verification.experiment import Runner, Size, Sizing
 from dynamics import Ensemble, SparseSettings, open_trajectory, simulate
 from dynamics.particles.particle_system import ParticleSystem
 from dynamics.trajectory.schema import read_settings
 
 VERIFY = "analysis.verify"
 SMALL = dataclasses.replace(
-    particle_claims.TABLE_2, quick=sized(1, runs=6), default=sized(1, runs=6)
+    particle_claims.TABLE_2,
+    quick=Sizing(1, "", {"runs": 6}),
+    default=Sizing(1, "", {"runs": 6}),
 )
 
 

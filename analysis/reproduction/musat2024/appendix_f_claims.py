@@ -15,15 +15,14 @@ from analysis.reproduction.musat2024.structure_claims import (
 )
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     experiment_runs,
     frame_values,
     measure_ensembles,
     samples,
-    sized,
 )
 from analysis.structures.circles_and_grids import count_imperfections
 from analysis.structures.nearest_structures import (
@@ -98,20 +97,16 @@ def projection_measures(x: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-APPENDIX_F = Experiment(
+APPENDIX_F = declare_experiment(
     "ca.appF",
-    "structures of networks with embeddings of three and four axes",
-    measure=measure,
-    quick=sized(8, runs=40, random=300),
-    default=sized(25, runs=100),
-    ensembles=ensembles,
+    measure,
+    ensembles,
     depends={
         "random": RANDOM_EMBEDDINGS,
         "rare": RARE,
         "starts": GRID_SEARCH_STARTS,
         "shuffles": networks.SHUFFLES,
     },
-    command="python -m analysis.paper ca-f",
 )
 
 

@@ -16,14 +16,13 @@ from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import (
     WEIGHTS,
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     experiment_runs,
     frame_values,
     samples,
-    sized,
     training_pairs_of_runs,
 )
 from analysis.structures.circles_and_grids import is_circle
@@ -85,17 +84,8 @@ def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     }
 
 
-CLASSIFIER = Experiment(
-    "ca.classifier",
-    "pair sums and the classifier: its steepness, where its gradient is large, its"
-    " regions, at four weight decays",
-    measure=measure,
-    quick=sized(3, runs=100),
-    default=sized(18, runs=1000, every=0),
-    ensembles=networks.ensembles,
-    depends=CONSTANTS,
-    version=4,
-    command="python -m analysis.paper ca-e",
+CLASSIFIER = declare_experiment(
+    "ca.classifier", measure, networks.ensembles, depends=CONSTANTS
 )
 
 
@@ -175,15 +165,10 @@ def _angles_of_circles(trajectory: xr.Dataset) -> xr.Dataset:
     )
 
 
-WEIGHT_ANGLES = Experiment(
+WEIGHT_ANGLES = declare_experiment(
     "ca.weight-angles",
-    "angles between hidden units and pair sums in circles of N = 5 to 18 tokens, weight"
-    " decay 1",
-    measure=measure_angles,
-    quick=sized(2, "three values of N", tokens=[13, 16, 17], runs=100),
-    default=sized(15, tokens=list(range(5, 19)), runs=200),
-    full=sized(60, tokens=list(range(5, 19)), runs=1000),
-    ensembles=angle_ensembles,
+    measure_angles,
+    angle_ensembles,
     depends={"epochs": EPOCHS, "every": EVERY, "directions": alignment.DIRECTIONS},
 )
 

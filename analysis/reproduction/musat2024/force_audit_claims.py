@@ -19,16 +19,15 @@ from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier_claims import load_classifier
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Measure,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
+    declare_experiment,
     expand_to_runs,
     mean_of,
     paired_difference_of,
-    sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval
 from analysis.statistics.resampling import jackknife_runs
@@ -89,17 +88,11 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
-AUDIT = Experiment(
+AUDIT = declare_experiment(
     "ca.audit",
-    "how much of the true gradient of the embeddings the formulae of the forces"
-    " explain",
-    measure=measure,
-    quick=sized(11, runs=100, audited=40),
-    default=sized(26, runs=100),
-    ensembles=networks.ensembles,
+    measure,
+    networks.ensembles,
     depends={"moments": MOMENTS, "renamings": RENAMINGS},
-    version=2,
-    command="python -m analysis.audit",
 )
 
 
@@ -195,22 +188,16 @@ def _measure_frame(trajectory: xr.Dataset, at: int) -> xr.Dataset:
     return measures
 
 
-DISTANCE = Experiment(
+DISTANCE = declare_experiment(
     "ca.distance",
-    "motion of neighbouring pair sums under the true gradient, and the power of the"
-    " distance in each force",
-    measure=measure_distance_laws,
-    quick=sized(3, runs=100),
-    default=sized(3, runs=100),
-    ensembles=decayed_networks,
+    measure_distance_laws,
+    decayed_networks,
     depends={
         "moments": FORMING,
         **POWERS,
         "soft": distance_laws.SOFT,
         "fewest": distance_laws.FEWEST,
     },
-    version=4,
-    command="python -m analysis.audit",
 )
 
 

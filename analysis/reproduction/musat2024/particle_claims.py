@@ -22,13 +22,13 @@ from analysis.reproduction.printed_numbers import TABLE_2 as PRINTED
 from analysis.reproduction.verification import (
     Agrees,
     Estimate,
-    Experiment,
     Measurement,
     Params,
     ReportedNumber,
     RequiredRuns,
     Runner,
     Verdict,
+    declare_experiment,
     experiment_runs,
     frame_values,
     judge_estimate,
@@ -40,7 +40,6 @@ from analysis.reproduction.verification import (
     reported_number,
     samples,
     selected_values,
-    sized,
 )
 from analysis.statistics.intervals import CONFIDENCE_LEVEL, NO_INTERVAL, Interval
 from analysis.statistics.resampling import jackknife_runs
@@ -77,15 +76,7 @@ def end_structures(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     return {"circle": is_circle(end), "imperfections": count_imperfections(end)}
 
 
-TABLE_2 = Experiment(
-    "ca.table2",
-    "structures of particles after 100 steps with f_a = 0.5, 1 and 2",
-    measure=measure,
-    quick=sized(1, runs=100),
-    default=sized(2, runs=1000),
-    ensembles=ensembles,
-    command="python -m analysis.table2 --runs 1000",
-)
+TABLE_2 = declare_experiment("ca.table2", measure, ensembles)
 
 
 def imperfections_of_grids(evidence: xr.Dataset, fa: float) -> np.ndarray:
@@ -235,16 +226,11 @@ def measure_readings(runner: Runner, params: Params) -> xr.Dataset:
     return xr.concat(rows, "reading").assign_coords(reading=list(CHANGES), fa=list(FAS))
 
 
-SENSITIVITY = Experiment(
+SENSITIVITY = declare_experiment(
     "own.sensitivity",
-    "table 2 with each choice that the paper leaves open changed alone",
-    measure=measure_readings,
-    quick=sized(2, runs=300),
-    default=sized(5, runs=1000),
-    ensembles=ensembles_of_readings,
+    measure_readings,
+    ensembles_of_readings,
     depends={"changes": CHANGES},
-    version=2,
-    command="python -m analysis.table2 --runs 1000 --repulsion-balance count",
 )
 
 

@@ -19,15 +19,14 @@ from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks, particle_claims
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     frame_values,
     measure_ensembles,
     samples,
     selected_values,
-    sized,
 )
 from analysis.structures import nearest_structures
 from dynamics.randomness import normal_samples
@@ -119,19 +118,15 @@ def structure_distances(x: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-STRUCTURES = Experiment(
+STRUCTURES = declare_experiment(
     "ca.structures",
-    "distance of networks and particles from perfect circles and grids at the end",
-    measure=measure,
-    quick=sized(5, networks=100, particles=100),
-    default=sized(20, networks=1000, particles=1000, every=0),
-    ensembles=ensembles,
+    measure,
+    ensembles,
     depends={
         "random": RANDOM_EMBEDDINGS,
         "rare": RARE,
         "starts": nearest_structures.GRID_SEARCH_STARTS,
     },
-    command="python -m analysis.formation",
 )
 
 

@@ -16,11 +16,11 @@ from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
 from analysis.reproduction.verification import (
     Agrees,
     Estimate,
-    Experiment,
     Measure,
     Measurement,
     Params,
     Runner,
+    declare_experiment,
     frame_values,
     mean_of,
     part,
@@ -28,7 +28,6 @@ from analysis.reproduction.verification import (
     reported_count,
     reported_number,
     samples,
-    sized,
 )
 from analysis.statistics.intervals import correlation_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
@@ -66,16 +65,8 @@ def _measure_runs(networks_of_decay: xr.Dataset) -> dict[str, np.ndarray]:
     }
 
 
-TABLE_1 = Experiment(
-    "ca.table1",
-    "structures and accuracy of networks after 2000 epochs at weight decay 0, 0.3, 0.6"
-    " and 1",
-    measure=measure,
-    quick=sized(3, runs=100),
-    default=sized(25, runs=1000, every=0),
-    ensembles=networks.ensembles,
-    depends={"shuffles": networks.SHUFFLES},
-    command="python -m analysis.table1",
+TABLE_1 = declare_experiment(
+    "ca.table1", measure, networks.ensembles, depends={"shuffles": networks.SHUFFLES}
 )
 
 

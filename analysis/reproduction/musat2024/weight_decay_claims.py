@@ -9,13 +9,12 @@ import xarray as xr
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     frame_values,
     samples,
-    sized,
 )
 from analysis.structures.procrustes import procrustes_distance
 
@@ -50,16 +49,7 @@ def _sizes(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     return sizes
 
 
-FIGURE_6 = Experiment(
-    "ca.figure6",
-    "mean absolute weights and biases after 2000 epochs at eleven weight decays",
-    measure=measure_weight_sizes,
-    quick=sized(1, runs=10),
-    default=sized(1, runs=100),
-    ensembles=figure_6_ensembles,
-    version=2,
-    command="python -m analysis.weights",
-)
+FIGURE_6 = declare_experiment("ca.figure6", measure_weight_sizes, figure_6_ensembles)
 
 MOVEMENT = {
     "second_half": "Procrustes distance between the embedding half-way and at the end",
@@ -98,17 +88,7 @@ def _movement(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     }
 
 
-HALT = Experiment(
-    "ca.halt",
-    "whether embeddings still move in the second half of training, at four weight"
-    " decays",
-    measure=measure_movement,
-    quick=sized(1, runs=100),
-    default=sized(1, runs=100),
-    ensembles=networks.ensembles,
-    version=2,
-    command="python -m analysis.formation",
-)
+HALT = declare_experiment("ca.halt", measure_movement, networks.ensembles)
 
 
 def bias_to_weight_ratio(evidence: xr.Dataset) -> Estimate:

@@ -13,14 +13,13 @@ from analysis.output.results import dimensionless
 from analysis.progress_measures.logit_components import KEY_FRACTION
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Measure,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     median_of,
     samples,
-    sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.structures.formation_times import halfway_time
@@ -88,27 +87,15 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return evidence.drop_vars("seed").assign_attrs(preset=params["preset"])
 
 
-PHASES = Experiment(
+PHASES = declare_experiment(
     "na.phases",
-    "when transformers of NA's recipe memorise and generalise, and their progress measures on the way",
-    measure=measure,
-    quick=sized(15, preset="small", runs=4, epochs=2000, every=100),
-    default=sized(
-        30,
-        "p = 53 and half of the pairs instead of 113 and 30%, 4,000 epochs instead of 40,000",
-        preset="small",
-        runs=6,
-        epochs=4000,
-        every=100,
-    ),
-    full=sized(1200, preset="nanda", runs=10, epochs=40_000, every=400),
-    ensembles=ensembles,
+    measure,
+    ensembles,
     depends={
         "memorised": progress_measures.MEMORISED,
         "generalised": progress_measures.GENERALISED,
         "keys": KEY_FRACTION,
     },
-    command="python -m analysis.progress",
 )
 
 

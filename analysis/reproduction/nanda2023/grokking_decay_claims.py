@@ -10,12 +10,11 @@ from analysis import progress_measures
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     samples,
-    sized,
 )
 from dynamics.settings import TRANSFORMER_PRESETS
 from dynamics.trajectory.diverged import not_diverged
@@ -63,20 +62,10 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return evidence
 
 
-DECAY = Experiment(
+DECAY = declare_experiment(
     "na.weight-decay",
-    "whether transformers of NA's recipe generalise without weight decay",
-    measure=measure,
-    default=sized(
-        2,
-        "p = 53 and half of the pairs instead of 113 and 30%, 10,000 epochs instead of 40,000",
-        preset="small",
-        runs=6,
-        epochs=10_000,
-        every=100,
-    ),
-    full=sized(10, preset="nanda", runs=10, epochs=40_000, every=400),
-    ensembles=ensembles,
+    measure,
+    ensembles,
     depends={
         "memorised": progress_measures.MEMORISED,
         "generalised": progress_measures.GENERALISED,

@@ -9,13 +9,12 @@ import xarray as xr
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
+    declare_experiment,
     samples,
-    sized,
 )
 from analysis.statistics import jackknife_runs
 from analysis.statistics.intervals import (
@@ -94,22 +93,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return xr.Dataset(data, {name: accuracies[name].values for name in designs})
 
 
-ABLATION = Experiment(
-    "vc.ablation",
-    "test accuracy after 1000 epochs along batch size, hidden width, learning rate and"
-    " that of the MLP",
-    measure=measure,
-    default=sized(
-        15,
-        "13 hidden widths from 10 to 784, not 20 up to 10,000",
-        runs=100,
-        points=20,
-        max_hidden=1000,
-    ),
-    full=sized(15, runs=100, points=20, max_hidden=10_000),
-    ensembles=ensembles,
-    command="python -m analysis.ablation --max-hidden 1000",
-)
+ABLATION = declare_experiment("vc.ablation", measure, ensembles)
 
 
 # ---------------------------------------------------------------------------- estimates

@@ -22,14 +22,13 @@ from analysis.clustering_heads.activation_sparsity import SUCCESSFUL_ACCURACY
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
+    declare_experiment,
     described,
     samples,
-    sized,
 )
 from analysis.statistics import Interval, binomial_interval, mean_distance_within
 from dynamics.networks import clustering_head_of, weights
@@ -177,14 +176,10 @@ def _weight_correlations(trajectory: xr.Dataset) -> np.ndarray:
     )
 
 
-CIRCUITS = Experiment(
+CIRCUITS = declare_experiment(
     "vc.circuits",
-    "circuits that runs learn, their clusters and encoded sums, and the correlation of"
-    " ends with starts",
-    measure=measure,
-    quick=sized(12, "32 runs instead of the paper's 100", runs=32),
-    default=sized(35, runs=100),
-    ensembles=default_networks,
+    measure,
+    default_networks,
     depends={
         "labels": LabelThresholds()._asdict(),
         "sequences": [
@@ -193,8 +188,6 @@ CIRCUITS = Experiment(
         ],
         "whole": encoded_sums.INTEGER_TOLERANCE,
     },
-    version=2,
-    command="python -m analysis.circuits RUN.nc",
 )
 
 

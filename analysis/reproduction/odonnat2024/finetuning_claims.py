@@ -27,14 +27,13 @@ from analysis.reproduction.odonnat2024.circuit_claims import (
 )
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     described,
     percentage,
     samples,
-    sized,
 )
 from analysis.statistics import Interval, rank_biserial, rank_correlation
 from dynamics.networks import clustering_head_of, weights
@@ -290,20 +289,16 @@ def _count_same_targets(source: SparseSettings, vocab: int) -> int:
     return int((sparse_sum(tokens, settings) == sparse_sum(changed, settings)).sum())
 
 
-FINETUNING = Experiment(
+FINETUNING = declare_experiment(
     "vc.finetuning",
-    "circuits of p = 2, the same with a third token, and after finetuning to p = 3",
-    measure=measure,
-    quick=sized(8, "24 runs instead of 250", runs=24),
-    default=sized(55, runs=250),
-    ensembles=ensembles,
+    measure,
+    ensembles,
     depends={
         "labels": {**LabelThresholds()._asdict(), "whole": WHOLE, "opened": OPENED},
         "links": [*LINKS, clusters.MAX_REFERENCE_SEQUENCES],
         "success": SUCCESS_ACCURACY,
         "checked": CHECKED,
     },
-    command="python -m analysis.transfer --runs 250 --vocabs 3",
 )
 
 

@@ -21,11 +21,10 @@ from analysis.clustering_heads.stability import (
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     Runner,
+    declare_experiment,
     percentage,
-    sized,
 )
 from analysis.statistics.intervals import Interval
 from dynamics.settings import SparseSettings
@@ -64,13 +63,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return points.assign(lowest=lowest, distance=distance)
 
 
-FIXED = Experiment(
+FIXED = declare_experiment(
     "ch.fixed-points",
-    "gradient, Hessian and perturbations of the ideal circuit built by hand, with and"
-    " without weight decay",
-    measure=measure,
-    default=sized(40, push=[1e-4, 1e-3, 1e-2], steps=300, draws=1),
-    full=sized(150, push=[1e-4, 1e-3, 1e-2], steps=300, draws=5),
+    measure,
     depends={
         "decay": DECAY,
         "built": PUSHED_GAIN,
@@ -79,7 +74,6 @@ FIXED = Experiment(
         "null": NULL_TOLERANCE,
         "sequences": MAX_POPULATION,
     },
-    command="python -m analysis.fixed_points",
 )
 
 

@@ -13,13 +13,12 @@ import xarray as xr
 from analysis.panels.colours import layer_labels
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
+    declare_experiment,
     samples,
-    sized,
 )
 from analysis.statistics import intervals, jackknife_runs
 from analysis.transitions import (
@@ -220,28 +219,10 @@ def _first_rise(trajectory: xr.Dataset) -> tuple[np.ndarray, ...]:
     )
 
 
-NORMS = Experiment(
+NORMS = declare_experiment(
     "vc.norms",
-    "peaks of the gradient norm at drops and spikes of the loss, full batch and"
-    " mini-batch, d = 2 and 3",
-    measure=measure,
-    quick=sized(
-        5,
-        "fewer runs than 100, half as many full-batch updates",
-        full=12,
-        mini=32,
-        three=12,
-        updates=2000,
-    ),
-    default=sized(
-        20,
-        "60 full-batch runs, and 20 with d = 3, not 100 each",
-        full=60,
-        mini=100,
-        three=20,
-    ),
-    full=sized(40, full=100, mini=100, three=100),
-    ensembles=ensembles,
+    measure,
+    ensembles,
     depends={
         "events": DEFAULT_DETECTION,
         "tolerance": gradient_peaks.PEAK_TOLERANCE,
@@ -251,8 +232,6 @@ NORMS = Experiment(
             for name in ("loss", "gradient")
         },
     },
-    version=2,
-    command="python -m analysis.gradients RUN.nc",
 )
 
 

@@ -16,11 +16,10 @@ from analysis.clustering_heads.clusters import CLUSTER_LINK, ideal_cluster_count
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     Runner,
+    declare_experiment,
     samples,
-    sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics.networks import ClusteringHead
@@ -170,12 +169,9 @@ def _absorbed_difference(
     return float((with_both - xi).abs().max() / xi.abs().max())
 
 
-IDEAL = Experiment(
+IDEAL = declare_experiment(
     "vc.ideal",
-    "the ideal circuit built by hand, and random networks with one of its properties",
-    measure=measure,
-    quick=sized(6, networks=20),
-    default=sized(10, networks=100),
+    measure,
     depends={
         "circuits": [VOCABS, DIMS, NORMS],
         "built": [

@@ -7,12 +7,11 @@ import xarray as xr
 
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     Runner,
+    declare_experiment,
     described,
     samples,
-    sized,
 )
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.randomness import random_stream
@@ -68,14 +67,7 @@ def _lengths(x: np.ndarray) -> np.ndarray:
     return np.linalg.norm(x, axis=1)
 
 
-NORMALISATION = Experiment(
-    "vc.normalisation",
-    "effects of steps and of small modifications on x / |x| near the origin",
-    measure=measure,
-    quick=sized(1, cases=1000),
-    default=sized(1, cases=1000),
-    depends={"dims": DIMS},
-)
+NORMALISATION = declare_experiment("vc.normalisation", measure, depends={"dims": DIMS})
 
 
 def unchanged_below_length(evidence: xr.Dataset) -> Estimate:

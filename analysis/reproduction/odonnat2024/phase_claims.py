@@ -18,13 +18,12 @@ from analysis.reproduction.odonnat2024 import drop_measures
 from analysis.reproduction.odonnat2024.circuit_claims import default_networks
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     Runner,
+    declare_experiment,
     median_of,
     percentage,
     samples,
-    sized,
 )
 from analysis.statistics import intervals, jackknife_runs, kaplan_meier, success_mask
 from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
@@ -102,14 +101,10 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
-PHASES = Experiment(
+PHASES = declare_experiment(
     "vc.phases",
-    "drops of the loss, what is learned in them, how weights move, when runs escape"
-    " from the plateau",
-    measure=measure,
-    quick=sized(12, "32 runs instead of 100", runs=32),
-    default=sized(35, runs=100),
-    ensembles=default_networks,
+    measure,
+    default_networks,
     depends={
         "rules": [
             DEFAULT_DETECTION,
@@ -123,8 +118,6 @@ PHASES = Experiment(
             drop_measures.FEWEST_FRAMES,
         ],
     },
-    version=2,
-    command="python -m analysis.events RUN.nc",
 )
 
 

@@ -14,13 +14,12 @@ from analysis.clustering_heads.init_dependence import (
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
+    declare_experiment,
     samples,
-    sized,
 )
 from analysis.statistics import intervals, jackknife_runs, rank_correlation
 from analysis.transitions import (
@@ -103,16 +102,11 @@ def _end_similarities(first: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(result)
 
 
-RELATIVES = Experiment(
+RELATIVES = declare_experiment(
     "vc.relatives",
-    "the same initial weights with other learning rates and batch sizes: when runs"
-    " escape, where they end",
-    measure=measure,
-    quick=sized(5, "24 runs instead of 100", runs=24),
-    default=sized(10, runs=100),
-    ensembles=ensembles,
+    measure,
+    ensembles,
     depends={"rule": dataclasses.asdict(DEFAULT_DETECTION), "every": EVERY},
-    command="python -m analysis.circuits A.nc OTHER.nc",
 )
 
 

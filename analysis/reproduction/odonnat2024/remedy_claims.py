@@ -8,13 +8,12 @@ import xarray as xr
 
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
+    declare_experiment,
     samples,
-    sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.transitions import DEFAULT_DETECTION, UNCHANGED, interventions
@@ -52,15 +51,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return interventions.compare_interventions(trajectories).drop_vars("seed")
 
 
-REMEDIES = Experiment(
-    "vc.remedies",
-    "spikes and accuracy of the same runs with a smooth norm, a wider MLP, or weight"
-    " decay of the assemblers",
-    measure=measure,
-    default=sized(15, runs=100),
-    ensembles=ensembles,
-    depends={"rule": DEFAULT_DETECTION},
-    command="python -m analysis.remedies RUN.nc",
+REMEDIES = declare_experiment(
+    "vc.remedies", measure, ensembles, depends={"rule": DEFAULT_DETECTION}
 )
 
 

@@ -21,13 +21,12 @@ from analysis.linearization.network_curvature import flat_weight_pairs
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     described,
     samples,
-    sized,
 )
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.transitions import DEFAULT_DETECTION, event_table, trajectory_scalar
@@ -129,23 +128,11 @@ def event_steps(events: xr.Dataset, steps: np.ndarray) -> list[float]:
     ]
 
 
-SADDLES = Experiment(
+SADDLES = declare_experiment(
     "vc.saddles",
-    "gradient and Hessian of the training loss on plateaus, in drops and at the end;"
-    " the direction of the escape",
-    measure=measure,
-    quick=sized(
-        8,
-        "fewer runs than 100, half as many full-batch updates",
-        full=12,
-        mini=32,
-        updates=2000,
-    ),
-    default=sized(20, "60 full-batch runs, not 100", full=60, mini=100),
-    full=sized(25, full=100, mini=100),
-    ensembles=ensembles,
+    measure,
+    ensembles,
     depends={"events": DEFAULT_DETECTION, "tolerance": NULL_MODE_TOLERANCE},
-    command="python -m analysis.curvature RUN.nc",
 )
 
 

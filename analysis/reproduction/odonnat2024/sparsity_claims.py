@@ -20,13 +20,12 @@ from analysis.clustering_heads.activation_sparsity import (
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     percentage,
     samples,
-    sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.ranks import (
@@ -92,17 +91,10 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
-SPARSITY = Experiment(
+SPARSITY = declare_experiment(
     "vc.sparsity",
-    "success, and sparsity of hidden activations against its threshold, for d = 2"
-    " to 32",
-    measure=measure,
-    quick=sized(
-        2, "only d = 8 besides d = 2", usual=32, dims=[8], others=20, enough=20
-    ),
-    default=sized(8, usual=100, dims=[3, 4, 8, 16, 32], others=20, enough=100),
-    full=sized(20, usual=100, dims=[3, 4, 8, 16, 32], others=100, enough=100),
-    ensembles=ensembles,
+    measure,
+    ensembles,
     depends={
         "range": SPARSITY_RANGE,
         "thresholds": [
@@ -112,8 +104,6 @@ SPARSITY = Experiment(
         "shuffles": PROFILE_PERMUTATIONS,
         "success": SUCCESSFUL_ACCURACY,
     },
-    version=2,
-    command="python -m analysis.sparsity RUN.nc MORE.nc",
 )
 
 

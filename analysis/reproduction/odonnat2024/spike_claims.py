@@ -5,7 +5,6 @@ The later version CH makes the same claims in its figures 4 and 5. An update is 
 with the length of the vectors that are normalised: E + P of a token and position, and
 the embedding xi of a sequence."""
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -18,14 +17,13 @@ from analysis.reproduction.odonnat2024.circuit_claims import (
 )
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
+    declare_experiment,
     described,
     samples,
-    sized,
 )
 from analysis.statistics.intervals import (
     NO_INTERVAL,
@@ -123,6 +121,11 @@ def assembler_ranks(
     return described("spike", columns)
 
 
+GRID = ("lr", "norm", "table")
+"""Settings of the experiment with flips: learning rate, norm, rows of the embedding
+table."""
+
+
 def grid_ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Runs in each setting of a grid of learning rates, norms and rows of the embedding
     table."""
@@ -175,51 +178,13 @@ DEPENDS = {
         "after": spike_replays.FRACTION_AFTER_PEAK,
     },
 }
-SPIKES = Experiment(
-    "vc.spikes",
-    "every spike of the loss replayed step by step, and its cause",
-    measure=measure,
-    quick=sized(25, "24 runs, not 100", runs=24),
-    default=sized(90, runs=100),
-    ensembles=default_networks,
-    depends=DEPENDS,
-    version=3,
-    command="python -m analysis.spikes RUN.nc",
-)
-PRINTED = {"norm": "unit", "output_bias": False}
-"""The network as the paper prints it; the default is that of its code."""
+SPIKES = declare_experiment("vc.spikes", measure, default_networks, depends=DEPENDS)
 PRINTED_SPIKES, THREE_SPIKES = (
-    dataclasses.replace(
-        SPIKES,
-        name=f"vc.spikes-{name}",
-        what=f"spikes {words}, replayed step by step",
-        quick=sized(25, "24 runs, not 100", runs=24, settings=settings),
-        default=sized(90, runs=100, settings=settings),
-        version=1,
-    )
-    for name, words, settings in (
-        ("printed", "of the network as the paper prints it", PRINTED),
-        ("three", "with p = 3", {"vocab": 3}),
-    )
+    declare_experiment(f"vc.spikes-{name}", measure, default_networks, depends=DEPENDS)
+    for name in ("printed", "three")
 )
-RATES = (0.001, 0.003, 0.01, 0.03)
-GRID = {"lr": [*RATES], "norm": ["rms", "unit", "rms-smooth"], "table": [2, 3]}
-FLIP_GRID = Experiment(
-    "vc.flips",
-    "flips of normalised vectors in spikes at other learning rates, norms and embedding"
-    " tables",
-    measure=measure_grid,
-    quick=sized(
-        12,
-        "4 runs in each of 12 settings",
-        runs=4,
-        spikes=4,
-        **(GRID | {"lr": [0.003, 0.03]}),
-    ),
-    default=sized(130, "20 runs in each of 24 settings", runs=20, spikes=40, **GRID),
-    full=sized(320, runs=50, spikes=100, **GRID),
-    ensembles=grid_ensembles,
-    depends=DEPENDS,
+FLIP_GRID = declare_experiment(
+    "vc.flips", measure_grid, grid_ensembles, depends=DEPENDS
 )
 
 

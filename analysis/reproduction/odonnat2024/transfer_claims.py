@@ -14,13 +14,12 @@ from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_tr
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
+    declare_experiment,
     samples,
-    sized,
 )
 from analysis.statistics import difference_interval, rank_correlation
 from analysis.statistics.intervals import NO_INTERVAL
@@ -30,9 +29,6 @@ from dynamics.trajectory import mask_diverged, open_trajectory
 SCRATCH, LONG, FINETUNED = TRANSFER_KINDS[:3]
 """From scratch for E and for 2E epochs, and E epochs of finetuning after E epochs of p
 = 2."""
-
-VOCABS = tuple(range(3, 11))
-"""The larger vocabularies of figure 9."""
 
 LEARNED = 0.1
 """Fraction of the way from chance to 1 from which on a run has learned something; noise
@@ -97,26 +93,12 @@ def accuracy_by_frame(trajectory: xr.Dataset) -> np.ndarray:
     return accuracy.transpose("step", "run").values
 
 
-TRANSFER = Experiment(
-    "vc.transfer",
-    "accuracy at p = 3 from scratch, after 1000 and 2000 epochs, and finetuned from"
-    " p = 2",
-    measure=measure,
-    quick=sized(7, "24 runs instead of 250", runs=24, vocabs=[3]),
-    default=sized(50, runs=250, vocabs=[3]),
-    ensembles=ensembles,
-    depends={"success": SUCCESS_ACCURACY},
-    command="python -m analysis.transfer --runs 250 --vocabs 3",
+TRANSFER = declare_experiment(
+    "vc.transfer", measure, ensembles, depends={"success": SUCCESS_ACCURACY}
 )
 
-VOCABULARIES = Experiment(
-    "vc.vocabularies",
-    "the same for p = 3 to 10",
-    measure=measure,
-    default=sized(320, runs=250, vocabs=list(VOCABS)),
-    ensembles=ensembles,
-    depends={"success": SUCCESS_ACCURACY},
-    command="python -m analysis.transfer --runs 250",
+VOCABULARIES = declare_experiment(
+    "vc.vocabularies", measure, ensembles, depends={"success": SUCCESS_ACCURACY}
 )
 
 

@@ -17,14 +17,13 @@ from analysis.committors.branching_probability import committor
 from analysis.committors.decision import FIRM
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
     as_percentage,
+    declare_experiment,
     experiment_runs,
     samples,
-    sized,
 )
 from dynamics.settings import (
     ModularSettings,
@@ -78,45 +77,14 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
-def _experiment(system: str, what: str, seconds: float, **params: Any) -> Experiment:
-    """The experiment on a system, whose quick size has a fifth of the copies."""
-    params = {"system": system, **params}
-    fewer = params | {"copies": params["copies"] // 5}
-    return Experiment(
+PARTICLES, NETWORKS, SPARSE = (
+    declare_experiment(
         f"own.fate-{system}",
-        f"copies of the first states of {what}, and how they end",
-        measure=measure,
-        quick=sized(seconds / 5, "a fifth of the copies", **fewer),
-        default=sized(seconds, **params),
-        ensembles=ensembles,
+        measure,
+        ensembles,
         depends={"perturbations": PERTURBATIONS, "firm": FIRM},
-        command="python -m analysis.fate RUN.nc",
     )
-
-
-PARTICLES = _experiment(
-    "particles",
-    "particles at f_a = 2",
-    20,
-    runs=100,
-    copies=100,
-    perturbations=["displaced by 1%"],
-)
-NETWORKS = _experiment(
-    "networks",
-    "CA's networks at weight decay 1",
-    120,
-    runs=100,
-    copies=20,
-    perturbations=["displaced by 5%", "displaced by 20%"],
-)
-SPARSE = _experiment(
-    "sparse",
-    "VC's networks",
-    480,
-    runs=100,
-    copies=10,
-    perturbations=["displaced by 1%", "other mini-batches"],
+    for system in SYSTEMS
 )
 
 

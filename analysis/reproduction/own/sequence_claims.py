@@ -10,13 +10,12 @@ from scipy.stats import rankdata
 from analysis.reproduction.musat2024.structure_claims import SYSTEMS
 from analysis.reproduction.verification import (
     Estimate,
-    Experiment,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     described,
     frame_values,
-    sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.statistics.resampling import FEWEST_FOR_JACKKNIFE, leave_one_out_interval
@@ -81,18 +80,14 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return evidence
 
 
-SEQUENCE = Experiment(
+SEQUENCE = declare_experiment(
     "own.sequence",
-    "the order of the events in which circles form, in networks and in particles",
-    measure=measure,
-    quick=sized(12, networks=100, particles=100),
-    default=sized(12, networks=100, particles=100),
-    ensembles=ensembles,
+    measure,
+    ensembles,
     depends={
         "events": EVENTS,
         "renamings": onset_times.RENAMINGS,
     },
-    command="python -m analysis.formation",
 )
 
 

@@ -29,12 +29,12 @@ from .experiment import RequiredRuns as RequiredRuns
 from .experiment import Runner as Runner
 from .experiment import Size as Size
 from .experiment import SizeOverrides as SizeOverrides
+from .experiment import declare_experiment as declare_experiment
 from .experiment import described as described
 from .experiment import expand_to_runs as expand_to_runs
 from .experiment import experiment_runs as experiment_runs
 from .experiment import frame_values as frame_values
 from .experiment import measure_ensembles as measure_ensembles
-from .experiment import sized as sized
 from .experiment import training_pairs_of_runs as training_pairs_of_runs
 from .samples import Estimate as Estimate
 from .samples import ReportedNumber as ReportedNumber

@@ -2,8 +2,10 @@
 test."""
 
 import dataclasses
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -154,12 +156,6 @@ class Sizing(NamedTuple):
     params: Params
 
 
-def sized(seconds: float, reduced: str = "", /, **params: Any) -> Sizing:
-    """An experiment at one size: its time on two cores, how it is smaller than the
-    paper's, and its parameters."""
-    return Sizing(seconds, reduced, params)
-
-
 @dataclasses.dataclass(frozen=True)
 class Experiment:
     """What is run and measured for some claims."""
@@ -170,14 +166,14 @@ class Experiment:
     """What is measured, in one line"""
     measure: Callable[[Runner, Params], xr.Dataset]
     """Returns small arrays, by run where possible; NaN marks missing values"""
+    ensembles: Callable[[Params], Sequence[RequiredRuns]]
+    """What is needed of simulations and trainings; those that begin from others of them
+    are not named here, and are made in this process"""
     default: Sizing
     quick: Sizing | None = None
     """None if it is not done at this size"""
     full: Sizing | None = None
     """None if it is as at the default size"""
-    ensembles: Callable[[Params], Sequence[RequiredRuns]] = lambda params: ()
-    """What is needed of simulations and trainings; those that begin from others of them
-    are not named here, and are made in this process"""
     depends: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What else decides on the numbers, by name: constants of its module, defaults of
     analyses; as JSON has them"""
@@ -193,6 +189,30 @@ class Experiment:
             Size.DEFAULT: self.default,
             Size.FULL: self.full or self.default,
         }[size]
+
+
+_DECLARED = tomllib.loads(
+    files("analysis.reproduction").joinpath("experiments.toml").read_text("utf-8")
+)
+
+
+def declare_experiment(
+    name: str,
+    measure: Callable[[Runner, Params], xr.Dataset],
+    ensembles: Callable[[Params], Sequence[RequiredRuns]] = lambda params: (),
+    depends: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """The experiment that has this name in experiments.toml, where its sizes are."""
+    declared: dict[str, Any] = {}
+    for key, value in _DECLARED[name].items():
+        if key in tuple(Size):
+            params = dict(value)
+            seconds, reduced = params.pop("seconds"), params.pop("reduced", "")
+            value = Sizing(seconds, reduced, params)
+        declared[key] = value
+    return Experiment(
+        name, measure=measure, ensembles=ensembles, depends=depends or {}, **declared
+    )
 
 
 def frame_values(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:

@@ -14,28 +14,22 @@ from analysis.reproduction.printed_numbers import ZL_RUNS
 from analysis.reproduction.verification import (
     Agrees,
     Estimate,
-    Experiment,
     Measure,
     Measurement,
     Params,
     RequiredRuns,
     Runner,
+    declare_experiment,
     experiment_runs,
     measure_ensembles,
     part,
     reported_number,
     samples,
-    sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import TransformerSettings
 
-RATES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-"""Constant attention, the middles of the rows of the table of ZL's runs, and softmax
-attention."""
-FEWER_RATES = (0.0, 0.3, 0.5, 0.7, 1.0)
-"""Those of the default size: a rate in each row of the table."""
 DIMS = ("attention_rate", "run")
 MEASURES = {
     "symmetricity": "gradient symmetricity at the end of training",
@@ -111,24 +105,7 @@ def network_measures(trajectory: xr.Dataset, frame: int = -1) -> dict[str, np.nd
     return dict(zip(MEASURES, columns, strict=True))
 
 
-RATE = Experiment(
-    "zl.attention-rate",
-    "accuracy, symmetricity, irrelevance and circularity of transformers by the attention rate",
-    measure=measure,
-    quick=sized(5, runs=4, every=250, rates=[0.0, 1.0], epochs=[500, 500]),
-    default=sized(
-        15,
-        "1,000 epochs, with α = 1 1,500, instead of 20,000; 40 networks instead of 2,381",
-        runs=8,
-        every=250,
-        rates=list(FEWER_RATES),
-        epochs=[1000, 1000, 1000, 1000, 1500],
-    ),
-    full=sized(
-        200, runs=100, every=10_000, rates=list(RATES), epochs=[20_000] * len(RATES)
-    ),
-    ensembles=ensembles,
-)
+RATE = declare_experiment("zl.attention-rate", measure, ensembles)
 
 
 # ---------------------------------------------------------------------------- estimates

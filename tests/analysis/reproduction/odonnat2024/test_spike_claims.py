@@ -188,7 +188,7 @@ def test_behaviours_differ_by_escape_success_and_spikes():
 
 
 def test_flips_at_each_learning_rate():
-    rates = np.repeat(spike_claims.RATES, 60)
+    rates = np.repeat([0.001, 0.003, 0.01, 0.03], 60)
     grid = made_spikes(["neither"] * 240, range(240), lr=rates)
     assert part_verdicts("OWN.flip", grid) == [YES] * 4
     grid["flip_rise"] = (

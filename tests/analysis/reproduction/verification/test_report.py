@@ -23,7 +23,7 @@ from analysis.reproduction.verification.experiment import (
     Experiment,
     RequiredRuns,
     Size,
-    sized,
+    Sizing,
 )
 from analysis.reproduction.verification.samples import (
     Estimate,
@@ -180,8 +180,15 @@ def main_claims():
         yield
 
 
+REDUCED = Sizing(1, "32 runs instead of 100", {"runs": 4, "wd": [0.0, 1.0]})
+
+
 def experiment(name, **more):
-    usual = {"quick": sized(1, runs=3), "default": sized(1, runs=4, wd=[0.0, 1.0])}
+    usual = {
+        "quick": Sizing(1, "", {"runs": 3}),
+        "default": REDUCED._replace(reduced=""),
+        "ensembles": lambda params: [],
+    }
     return Experiment(name, "fraction of runs", measure=None, **(usual | more))
 
 
@@ -194,7 +201,6 @@ NAMES = [
         for k in range(4)
     ),
 ]
-REDUCED = sized(1, "32 runs instead of 100", runs=4, wd=[0.0, 1.0])
 EXPERIMENTS = {name: experiment(name) for name in NAMES} | {
     "CA.0": experiment("CA.0", default=REDUCED, command="python -m analysis.x"),
     "long": experiment("long", quick=None),
@@ -597,7 +603,9 @@ def test_a_figure_is_drawn_once_from_existing_runs(tmp_path):
     )
     results = [result for result in all_results() if result.claim.figure]
     experiments = {
-        "s": experiment("s", quick=sized(1, runs=6), ensembles=lambda params: [need])
+        "s": experiment(
+            "s", quick=Sizing(1, "", {"runs": 6}), ensembles=lambda params: [need]
+        )
     }
     path = tmp_path / "out" / "r.md"
     text = Pages(results, path, experiments, pictures=True).all

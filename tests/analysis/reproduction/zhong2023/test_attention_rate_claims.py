@@ -20,7 +20,8 @@ from tests.analysis.reproduction.judging import (
     part_verdicts,
 )
 
-RATES = np.array(attention_rate_claims.RATES)
+RATE = attention_rate_claims.RATE
+RATES = np.array(RATE.full.params["rates"])
 MIDDLES = [0.1, 0.3, 0.5, 0.7, 0.9]
 
 
@@ -60,7 +61,7 @@ def test_every_number_of_the_table_is_compared_with_a_rate_of_its_row(printed):
         np.testing.assert_allclose(
             values, printed[name].sel(attention_rate=MIDDLES).mean("run")
         )
-    fewer = printed.sel(attention_rate=list(attention_rate_claims.FEWER_RATES))
+    fewer = printed.sel(attention_rate=RATE.default.params["rates"])
     rates = [
         attention_rate_claims.rate_in_range(fewer, row["low"], row["high"])
         for row in ZL_RUNS
