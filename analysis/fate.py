@@ -47,6 +47,9 @@ class Options(AnalysisOptions):
     end as the run does."""
     until: int | None = None
     """Step at which the outcome is read. Default: the last one."""
+    scheduler: str | None = None
+    """Address of a dask scheduler on whose workers to compute, as tcp://127.0.0.1:8786.
+    They read the trajectory's file."""
 
 
 STEPS = 10
@@ -63,6 +66,7 @@ def measure(
     reshuffle: bool,
     bisections: int,
     until: int | None,
+    scheduler: str | None,
     log: TextIO,
 ) -> xr.Dataset:
     steps: int | list[int] = STEPS
@@ -81,6 +85,7 @@ def measure(
         bisections=bisections,
         reshuffle=reshuffle,
         until=until,
+        scheduler=scheduler,
         log=partial(print, file=log, flush=True),
     )
 

@@ -6,6 +6,7 @@ from .committor_table import committor_table as committor_table
 from .committor_table import describe_committors as describe_committors
 from .decision import add_decisions as add_decisions
 from .decision import explained_variance as explained_variance
+from .decision import transition_states as transition_states
 from .growth_of_differences import largest_exponents as largest_exponents
 from .growth_of_differences import linearized_exponents as linearized_exponents
 from .growth_of_differences import lyapunov as lyapunov

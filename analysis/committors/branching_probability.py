@@ -8,21 +8,24 @@ the reactant (Du, Pande, Grosberg, Tanaka and Shakhnovich, J. Chem. Phys. 108 (1
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.committors.copies_on_cluster import copies_on_cluster
 from analysis.committors.decision import add_decisions
 from analysis.committors.outcomes import Outcome, ends_so, find_outcome
 from analysis.statistics.intervals import binomial_interval
 from dynamics.copies import branch_copies
+from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError, check_integer
+from dynamics.sweeps.dask_backend import check_scheduler
 
 PORTION = 10_000
-"""Number of copies that are computed together."""
+"""Number of copies that are computed together; on a cluster a tenth of it."""
 
 SAMPLE = 64
 """Number of copies by which the time of all is estimated."""
@@ -40,8 +43,10 @@ def committor(
     *,
     level: float | None = None,
     bisections: int = 0,
+    direction: Mapping[str, np.ndarray] | None = None,
     reshuffle: bool = False,
     until: int | None = None,
+    scheduler: str | None = None,
     log: Callable[[str], object] = lambda text: None,
     **changes: Any,
 ) -> xr.Dataset:
@@ -67,10 +72,17 @@ def committor(
     bisections : int
         Number of further steps of each run, each in the middle of the interval in which
         its committor passes one half for the last time.
+    direction : mapping of str to array, optional
+        Displace along this direction only, by a normal number times the size times the
+        array: for a name of a variable of the state an array of its shape, or (run,
+        ...).
     reshuffle : bool
         Give copies mini-batches of their own. Displacement 0 is then allowed.
     until : int, optional
         Step at which the outcome is read. Default: the last one.
+    scheduler : str, optional
+        Address of a dask scheduler on whose workers copies are computed, such as
+        tcp://127.0.0.1:8786. The workers read the trajectory's file.
     log : callable
         Takes a line on the cost before the computation begins.
     **changes
@@ -88,7 +100,7 @@ def committor(
 
     Raises
     ------
-    SettingsError, TrajectoryError
+    SettingsError, TrajectoryError, SweepError
 
     Examples
     --------
@@ -105,17 +117,27 @@ def committor(
         raise SettingsError("displace", displace, "positive numbers, or reshuffle")
     check_integer("copies", copies, 1, 10_000_000)
     check_integer("bisections", bisections, 0, 60)
-    counts = _Counts(trajectory, function, copies, sizes, until, reshuffle, changes)
+    if scheduler is not None:
+        check_scheduler(scheduler)
+    options: dict[str, Any] = {**changes, "copies": copies, "displace": sizes.tolist()}
+    if direction is None:
+        options["reshuffle"] = reshuffle
+    elif reshuffle:
+        raise SettingsError("reshuffle", reshuffle, "no value beside a direction")
+    else:
+        normal = random_stream(0, "copies/direction").standard_normal(copies)
+        amplitudes = np.outer(sizes, normal).ravel().tolist()
+        options |= {"direction": direction, "copies": 1, "displace": amplitudes}
+    counts = _Counts(trajectory, function, copies, sizes, until, options, scheduler)
     grid = _grid_steps(steps, int(trajectory["step"][0]), counts.until)
     runs = np.flatnonzero(np.isfinite(counts.outcomes)).tolist()
     log(counts.describe_cost(len(runs), grid, bisections))
     states, is_complete = len(runs) * (len(grid) + bisections), False
     with tqdm(total=states, unit="state", leave=False, disable=None) as bar:
         try:
-            for step in reversed(grid):
-                counts.measure({run: [step] for run in runs}, bar)
+            counts.measure([{run: [step] for run in runs} for step in grid[::-1]], bar)
             for _ in range(bisections):
-                counts.measure(counts.middles(runs), bar)
+                counts.measure([counts.middles(runs)], bar)
             is_complete = True
         except KeyboardInterrupt:
             if not counts.results:
@@ -150,17 +172,18 @@ class _Counts:
         copies: int,
         sizes: np.ndarray,
         until: int | None,
-        reshuffle: bool,
-        changes: Mapping[str, Any],
+        options: Mapping[str, Any],
+        scheduler: str | None,
     ) -> None:
         self.trajectory, self.function = trajectory, outcome
-        self.copies, self.sizes = copies, sizes
-        self.options = {**changes, "reshuffle": reshuffle}
+        self.copies, self.sizes, self.scheduler = copies, sizes, scheduler
         self.results: dict[tuple[int, int], np.ndarray] = {}
         """Successes and trials (2, size) by run and step."""
         first = int(trajectory["step"][0])
         ends = branch_copies(trajectory, first, 1, 0.0, until=until)
         self.until = int(ends["step"][-1])
+        self.options = {**options, "until": self.until}
+        """Options of `branch_copies`."""
         reached = (ends["last_step"] >= self.until).values
         self.outcomes = np.where(reached, ends_so(outcome, ends), np.nan)
 
@@ -185,36 +208,41 @@ class _Counts:
             f"{states} states, {copies:,} copies until step {self.until}: about {unit}"
         )
 
-    def measure(self, starts: Starts, bar: tqdm) -> None:
-        """Measure the copies of states, a portion at a time."""
-        width = max(1, PORTION // (self.copies * len(self.sizes)))
-        runs = list(starts)
-        for at in range(0, len(runs), width):
-            portion = {run: starts[run] for run in runs[at : at + width]}
-            ends = branch_copies(
-                self.trajectory,
-                portion,
-                self.copies,
-                self.sizes.tolist(),
-                until=self.until,
-                **self.options,
+    def measure(self, groups: Sequence[Starts], bar: tqdm) -> None:
+        """Measure the copies of states, a portion of a group at a time."""
+        most = PORTION if self.scheduler is None else PORTION // 10
+        width = max(1, most // (self.copies * len(self.sizes)))
+        portions: list[Starts] = []
+        for group in groups:
+            runs = list(group)
+            for at in range(0, len(runs), width):
+                portions.append({run: group[run] for run in runs[at : at + width]})
+        for ends in self.ends(portions, bar):
+            self._count(ends)
+            bar.update(ends.sizes["run"] // (self.copies * len(self.sizes)))
+
+    def ends(self, portions: Sequence[Starts], bar: tqdm) -> Iterator[xr.Dataset]:
+        """The copies of each portion, in any order."""
+        if self.scheduler is None:
+            for portion in portions:
+                yield branch_copies(self.trajectory, portion, **self.options)
+        elif portions:
+            yield from copies_on_cluster(
+                self.trajectory, portions, self.options, self.scheduler, bar
             )
-            trials = (ends["last_step"] >= self.until).values
-            successes = ends_so(self.function, ends) & trials
-            of_state = np.stack([successes, trials]).reshape(
-                2, -1, len(self.sizes), self.copies
-            )
-            table = ends.isel(run=slice(None, None, self.copies * len(self.sizes)))
-            states = zip(
-                table["of_run"].values.tolist(),
-                table["from_step"].values.tolist(),
-                strict=True,
-            )
-            for state, counts in zip(
-                states, of_state.sum(-1).swapaxes(0, 1), strict=True
-            ):
-                self.results[state] = counts
-                bar.update()
+
+    def _count(self, ends: xr.Dataset) -> None:
+        """Add the successes and trials of the copies of whole states."""
+        trials = (ends["last_step"] >= self.until).values
+        successes = ends_so(self.function, ends) & trials
+        shape = (2, -1, len(self.sizes), self.copies)
+        counts = np.stack([successes, trials]).reshape(shape).sum(-1)
+        firsts = ends.isel(run=slice(None, None, self.copies * len(self.sizes)))
+        origins = np.stack([firsts["of_run"].values, firsts["from_step"].values], 1)
+        for (run, step), values in zip(
+            origins.tolist(), counts.swapaxes(0, 1), strict=True
+        ):
+            self.results[run, step] = values
 
     def middles(self, runs: Sequence[int]) -> Starts:
         """For each run the middle of the interval in which its committor passes one

@@ -10,6 +10,8 @@ import xarray as xr
 
 from analysis.statistics.intervals import Interval
 from analysis.statistics.resampling import jackknife_runs
+from dynamics.copies import branch_copies
+from dynamics.settings import SettingsError
 
 FIRM, UNLIKELY = 0.9, 0.1
 """Agreement from which on an end is firm, and up to which it is unlikely."""
@@ -111,3 +113,46 @@ def explained_variance(result: xr.Dataset) -> Interval:
         )
 
     return jackknife_runs(fraction, len(p))
+
+
+def transition_states(trajectory: xr.Dataset, result: xr.Dataset) -> xr.Dataset:
+    """The states of the runs at the moment of decision, of those runs that are not
+    decided in the first measured state.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        The trajectory whose committors were measured.
+    result : xarray.Dataset
+        From `committor`.
+
+    Returns
+    -------
+    xarray.Dataset
+        A trajectory of one frame, with the coordinates `of_run` and `from_step` (run):
+        the exact state at the recorded or unrecorded step next to `decision_step`.
+
+    Raises
+    ------
+    SettingsError
+        If all runs are decided in the first state.
+    TrajectoryError
+        As `dynamics.branch_copies`.
+
+    Examples
+    --------
+    >>> from analysis import committor
+    >>> from analysis.committors import transition_states
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(fa=2.0), runs=3, progress=False)
+    >>> result = committor(trajectory, "circle", steps=[0, 20, 40], copies=20)
+    >>> transition_states(trajectory, result)["of_run"].values
+    array([2])
+    """
+    decided = np.round(result["decision_step"].values)
+    late = np.flatnonzero(decided > float(result["step"][0]))
+    if not late.size:
+        raise SettingsError("result", "runs decided in the first state", "a later one")
+    starts = {int(run): [int(decided[run])] for run in late}
+    last = int(decided[late].max())
+    return branch_copies(trajectory, starts, 1, 0.0, until=last).isel(step=[0])

@@ -6,13 +6,19 @@ import pytest
 import xarray as xr
 
 from analysis import binomial_interval, committor
-from analysis.committors import add_decisions, branching_probability, explained_variance
+from analysis.committors import (
+    add_decisions,
+    branching_probability,
+    explained_variance,
+    transition_states,
+)
 from analysis.committors.decision import basin_radius
 from dynamics import (
     ModularSettings,
     ParticleSettings,
     SettingsError,
     branch_copies,
+    replay,
     simulate,
 )
 
@@ -54,6 +60,21 @@ def test_bisections_close_in_on_the_decision():
     assert result["step"].values.tolist() == [0, 16, 20, 21, 22, 24, 32, 48]
     assert (result["trials"] == 3).all()
     np.testing.assert_array_equal(result["decision_step"], [20.5, 20.5])
+
+
+def test_transition_states_are_those_of_the_runs_at_their_decisions(source):
+    def begins_late(ends):
+        copies = ends["displacement"] > 0
+        return (~copies | (ends["of_run"] > 1) | (ends["from_step"] >= 21)).values
+
+    result = committor(source, begins_late, [0, 20, 21], 3)
+    states = transition_states(source, result)
+    assert states["of_run"].values.tolist() == [0, 1]
+    expected = replay(source, None, 20, 20)["embedding"].isel(run=[0, 1])
+    np.testing.assert_array_equal(states["embedding"], expected)
+    early = committor(source, begins_late, [30], 3)
+    with pytest.raises(SettingsError, match="decided in the first state"):
+        transition_states(source, early)
 
 
 def constructed_result(curves, outcome, sizes=(0.1,), trials=1000):
@@ -114,6 +135,19 @@ def test_seed_2_is_decided_late_and_the_other_particles_from_the_start():
     assert 12 < float(result["decision_step"][2]) < 24
 
 
+@pytest.mark.slow
+def test_the_initial_weights_of_six_networks_decide():
+    """The trial of CA's network: weight decay 1, displacements of 20%."""
+    source = simulate(ModularSettings(weight_decay=1.0), runs=6, every=25)
+    result = committor(source, "circle", [0, 25], 40, 0.2)
+    first, later = result["committor"].values[:, :, 0].T
+    assert result["outcome"].values.tolist() == [1, 0, 0, 0, 0, 0]
+    assert first[0] > 0.7
+    assert (first[1:] < 0.35).all()
+    assert later[0] > 0.95
+    assert (later[1:] < 0.25).all()
+
+
 def test_the_command(source, output_of):
     text = output_of("analysis.fate a.nc --copies 5 --frames 3 --displace .01 .1")
     assert "8 states, 80 copies until step 60" in text
@@ -151,11 +185,45 @@ def test_an_outcome_is_a_function_of_a_file(source):
     np.testing.assert_array_equal(result["outcome"], is_wide(source))
 
 
+def test_copies_are_displaced_along_a_direction_by_normal_numbers(source):
+    """Half of the copies move the first particle to positive x, and the other half to
+    negative x, if they are displaced by much along this axis alone."""
+    axis = np.zeros((7, 2))
+    axis[0, 0] = 1
+
+    def begins_right(ends):
+        return ends["embedding"].isel(step=0, token=0, axis=0).values > 0
+
+    options = {"copies": 400, "displace": [1e-9, 1e3]}
+    result = committor(
+        source, begins_right, [40], direction={"embedding": axis}, **options
+    )
+    begins = source["embedding"].sel(step=40).isel(token=0, axis=0).values > 0
+    np.testing.assert_array_equal(result["committor"][:, 0, 0], begins)
+    assert (result["committor_low"][:, 0, 1] < 0.5).all()
+    assert (result["committor_high"][:, 0, 1] > 0.5).all()
+
+
+def test_copies_have_changed_settings(source):
+    result = committor(source, is_wide, [30], 12, 0.4, fa=0.5)
+    ends = branch_copies(source, 30, 12, 0.4, fa=0.5)
+    counts = is_wide(ends).reshape(4, 12).sum(axis=1)
+    np.testing.assert_array_equal(result["successes"].values.ravel(), counts)
+
+
 def test_outcomes_of_a_network():
     source = simulate(ModularSettings(n=5), runs=3, steps=40, every=10)
     for outcome, level in (("accuracy", 0.5), ("escape", 1.5), ("clusters", 5)):
         result = committor(source, outcome, [0, 20], 4, level=level)
         assert np.isfinite(result["committor"]).all()
+
+
+def test_copies_that_diverge_are_no_trials(diverging):
+    """Some copies that begin near the limit of 1e38 pass it."""
+    source = simulate(diverging, runs=1, steps=6)
+    result = committor(source, "circle", [2], 40, [0.01, 5e37])
+    assert int(result["trials"][0, 0, 0]) == 40
+    assert 0 < int(result["trials"][0, 0, 1]) < 40
 
 
 def test_diverged_runs_are_left_out(diverging):
@@ -178,6 +246,9 @@ def test_diverged_runs_are_left_out(diverging):
         ({"steps": [60]}, "steps: found 60"),
         ({"steps": 0}, "steps: found 0"),
         ({"displace": 0.0}, "displace: found 0.0"),
+        ({"direction": {"x": np.ones(3)}}, "direction: found x"),
+        ({"direction": {}, "reshuffle": True}, "reshuffle: found True"),
+        ({"gb": 2.0}, "gb: found 2.0"),
     ],
 )
 def test_bad_input_is_said_in_one_line(source, options, message):
