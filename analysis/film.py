@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _FORMATS = ("mp4", "gif")
 _MIN_FPS, _LAST_SECONDS, _MAP_PIXELS = 0.1, 0.5, 96
+_MAX_FRAMES = 600
 _FPS, _GIF_FPS, _GIF_FRAMES, _GIF_WIDTH, _MAX_GIF_PANELS = 20.0, 10.0, 80, 480, 4
 _GIF_PANELS = (
     "frequency_1",
@@ -47,6 +48,9 @@ _GIF_PANELS = (
 )
 """Panels of a GIF by default, the first four that a run has."""
 
+_FOLLOW = 0.5
+"""How far the limits of panels follow the points: growth remains visible."""
+
 _DROP_SECONDS, _MAX_DROP_HOLD = 8, 10
 """Least length of the film of a drop, as far as a frame need not be held for more film
 frames than that."""
@@ -59,16 +63,17 @@ class Options(PanelOptions):
 
     fps: float | None = None
     """Number of film frames per second. Default: 20, or 10 for a GIF."""
-    time: Literal["linear", "events"] = "linear"
-    """linear: one film frame per recorded frame; events: four film frames per recorded
-    frame near drops and spikes."""
+    time: Literal["events", "even", "linear"] = "events"
+    """events: slower at drops, rises and spikes of the loss or force, faster in
+    plateaus; even: the recorded frames at equal intervals, as with --every; linear: the
+    same as even."""
     begin: int | None = None
     """First step. Default: the first recorded one."""
     end: int | None = None
     """Last step. Default: the last recorded one."""
     every: int | None = None
     """Interval between the recorded frames to show; the last frame is always shown.
-    Default: 1; for a GIF, chosen to give 80 frames."""
+    Default: by --time; with --time even 1, or for a GIF, chosen to give 80 frames."""
     event: Literal["spike", "drop", "first-drop"] | None = None
     """Show a single event. spike: the highest spike, replayed and shown at every step;
     drop: the largest drop of the loss after its first plateau; first-drop: the first
@@ -117,9 +122,7 @@ def main(options: Options) -> None:
     names, left_out = select_panels(options, trajectories, *defaults)
     layout = arrange_panels(options, names, _GIF_WIDTH * len(runs) if gif else None)
     scenes = [
-        panels.build_scene(
-            trajectory, run, options.axes, _MAP_PIXELS, names, follow=True
-        )
+        panels.build_scene(trajectory, run, options.axes, _MAP_PIXELS, names, _FOLLOW)
         for trajectory, run in zip(trajectories, runs, strict=True)
     ]
     if spike:  # the events detected at every step are mostly noise
@@ -163,18 +166,19 @@ def _plan_film(
     begin, end = options.begin, options.end
     if drop is not None:
         begin, end = plots.steps_around_drop(drop, scenes[0].steps)
-    by_events, last = options.time == "events", max(1, round(_LAST_SECONDS * fps))
-    every = options.every or (None if gif else 1)
-    film = plots.film_frames(scenes, begin, end, every, by_events, last, _GIF_FRAMES)
+    by_events = options.time == "events" and not (options.every or options.event)
+    every, last = options.every or (None if gif else 1), round(_LAST_SECONDS * fps)
+    most = _GIF_FRAMES if gif else _MAX_FRAMES
+    film = plots.film_frames(scenes, begin, end, every, by_events, max(1, last), most)
     if drop is not None:
         hold = max(1, round(_DROP_SECONDS * fps / len(film.frames)))
         film = film._replace(holds=film.holds * min(_MAX_DROP_HOLD, hold))
     summary = "every recorded frame"
     if film.every > 1:
         summary = f"one recorded frame in {film.every}, and the last"
-    summary += f" ({len(film.frames)}), the last one for {film.holds[-1]} film frames"
     if by_events:
-        summary += f", {plots.EVENT_HOLD} times as long near drops and spikes"
+        summary = "frames by events: slower at drops and spikes, faster in plateaus"
+    summary += f" ({len(film.frames)}), the last one for {film.holds[-1]} film frames"
     if plots.compares_by_run_fraction(scenes):
         summary += "; runs with different units at the same fraction"
     print(f"time        {summary}: {film.length} frames, {film.length / fps:.1f} s")

@@ -15,6 +15,7 @@ from analysis import panels, plots
 from analysis.command_line.panel_selection import (
     PanelOptions,
     arrange_panels,
+    check_height,
     check_picture_path,
     default_picture_path,
     open_shown_runs,
@@ -69,7 +70,10 @@ def main(options: Options) -> None:
     out = check_picture_path(
         options, default_picture_path(options, runs, f"-step{step}.png"), _FORMATS
     )
-    grid = plots.PanelGrid(scenes, names, layout.columns, layout.width, layout.leading)
+    grid = plots.PanelGrid(
+        scenes, names, layout.columns, layout.width, layout.leading, layout.for_print
+    )
+    check_height(options, grid.height)
     arrays = [
         scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)
     ]

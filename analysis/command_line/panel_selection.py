@@ -75,9 +75,12 @@ DEFAULT_WIDTH = 960
 """Default width in pixels for the panels of one run."""
 
 MIN_WIDTH, MAX_WIDTH, MIN_PANEL_WIDTH = 120, 7680, 40
-_MIN_READABLE_PANEL = 220
-"""Smallest width in pixels of a panel in a picture for print: its letters then have at
-least 6.5 points."""
+_MIN_PRINTED_PANEL, _MIN_COLUMN_PANEL = 220, 150
+"""Smallest width in pixels of a panel in a picture for print, and for one column."""
+_MAX_HEIGHT = 240.0
+"""Largest height in mm of a picture for one column."""
+_MAX_COLUMN_PANELS = 8
+"""Panels that are drawn by default in one column."""
 _NETCDF_SIGNATURES = (b"\x89HDF", b"CDF")
 _FIGURE_PIXELS_PER_MAP_PIXEL = 1.25
 
@@ -168,8 +171,8 @@ def select_panels(
     """Names of the panels to draw, which all trajectories must have, and a note on
     panels that are not drawn.
 
-    Without the option --panels, these are the first `most` (default: 16) panels, chosen
-    from `default` if the trajectories have any of those, by default from the main
+    Without the option --panels, these are the first `most` panels (default: 16, or 8
+    in one column), chosen from `default` if the trajectories have any of those, by default from the main
     panels of the system. Raises SettingsError, TrajectoryError."""
     first, *others = [panels.panel_names(trajectory) for trajectory in trajectories]
     common = tuple(name for name in first if all(name in names for names in others))
@@ -186,7 +189,7 @@ def select_panels(
     choices = [names for names in _DEFAULT_PANELS if set(names) <= set(common)]
     default = default or next(iter(choices), ())
     drawn = [name for name in default if name in common] or list(common)
-    drawn = drawn[: most or MAX_PANELS]
+    drawn = drawn[: most or (_MAX_COLUMN_PANELS if options.column else MAX_PANELS)]
     left = [name for name in common if name not in drawn]
     return tuple(drawn), f"; with --panels also {', '.join(left)}" if left else ""
 
@@ -221,6 +224,8 @@ class PanelLayout(NamedTuple):
     """Width of the picture in pixels."""
     map_pixels: int
     """Pixels along each side of a class map."""
+    for_print: bool
+    """Whether all text is as large as print needs."""
 
 
 def arrange_panels(
@@ -238,7 +243,8 @@ def arrange_panels(
     if options.panels in ((), (ALL_PANELS,)) and len(names) >= 3:
         leading = [name for name in _LEADING_PANELS if name in names]
     if options.columns is None and for_print:
-        most = max(1, width // (_MIN_READABLE_PANEL * runs))
+        readable = _MIN_COLUMN_PANEL if options.column else _MIN_PRINTED_PANEL
+        most = max(1, width // (readable * runs))
         columns = min(plots.default_columns(len(names)), most)
         leading = leading if most > 3 else []
     else:
@@ -252,7 +258,18 @@ def arrange_panels(
     if width < least:
         raise SettingsError("width", width, f"at least {least}, or fewer columns")
     side = width / runs / columns / _FIGURE_PIXELS_PER_MAP_PIXEL
-    return PanelLayout(columns, leading, width, int(min(480, max(96, side))))
+    pixels = int(min(480, max(96, side)))
+    return PanelLayout(columns, leading, width, pixels, for_print)
+
+
+def check_height(options: PanelOptions, height: int) -> None:
+    """Raise SettingsError for a picture for one column that does not fit on a page.
+    height: in pixels."""
+    length = 25.4 * height / GRID_DPI
+    if options.column and length > _MAX_HEIGHT:
+        drawn = f"panels that are {length:.0f} mm high in one column"
+        allowed = f"fewer panels or more --columns: at most {_MAX_HEIGHT:.0f} mm"
+        raise SettingsError("panels", drawn, allowed)
 
 
 def _default_width(options: PanelOptions, count: int) -> int:

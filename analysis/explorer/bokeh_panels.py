@@ -535,7 +535,7 @@ def _add_curves(
     lines = plot.add_glyph(
         source, models.MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3)
     )
-    for begin, end, of in panel.spans:
+    for begin, end, of, _ in panel.spans:
         band = models.BoxAnnotation(
             left=begin, right=end, fill_color=of, fill_alpha=0.13, line_color=None
         )

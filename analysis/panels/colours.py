@@ -31,6 +31,9 @@ _COLOURS = {
     "spike": ("#cc0030", "#fc606c"),
     "rise": ("#845490", "#b46ccc"),
     "escape": ("#54300c", "#c0b4a8"),
+    "memorisation": ("#3a86ff", "#0a64bf"),
+    "circuit formation": ("#ffb000", "#a65c00"),
+    "cleanup": ("#404040", "#bccdb4"),
     "first": ("#186cb4", "#60b4fc"),
     "second": ("#d86c30", "#fc9c54"),
     "particles": ("#783090", "#c078fc"),
@@ -42,8 +45,11 @@ _COLOURS = {
 and of bands behind data, then those of meanings. The test split has the colour of the
 validation split, as no system has both."""
 
-PHASES = {"memorisation": "train", "circuit formation": "plateau", "cleanup": "test"}
-"""Meaning of the colour of each phase of grokking."""
+PHASES = ("memorisation", "circuit formation", "cleanup")
+"""Phases of grokking, which are meanings of colours."""
+
+BAND_OPACITY = 0.35
+"""Opacity of bands behind curves, which show drops and phases."""
 
 _CLASSES = (
     (

@@ -74,7 +74,7 @@ class RecordedRun:
         run: int,
         axes: tuple[int, int] | None = None,
         side: int = 96,
-        follow: bool = False,
+        follow: float = 0.0,
     ) -> None:
         """run: index along `run`; axes, side, follow: see `analysis.plots.build_scene`.
         Raises SettingsError, TrajectoryError."""
@@ -147,9 +147,8 @@ class RecordedRun:
         """Limits of points (frame, point, 2) at the frames `limit_frames`; see
         `panel_limits`, `following_limits`."""
         if self.follow:
-            result = following_limits(
-                places, self.limit_frames, len(self.steps), square
-            )
+            frames, count = self.limit_frames, len(self.steps)
+            result = following_limits(places, frames, count, square, self.follow)
         else:
             result = panel_limits(places, self.diverged, square)
         return result._replace(of=self.limits_note)

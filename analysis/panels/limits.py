@@ -124,12 +124,19 @@ def _usual_frames(low: np.ndarray, high: np.ndarray, diverged: bool) -> np.ndarr
 
 
 def following_limits(
-    places: np.ndarray, frames: np.ndarray, count: int, square: bool = True
+    places: np.ndarray,
+    frames: np.ndarray,
+    count: int,
+    square: bool = True,
+    follow: float = 1.0,
 ) -> PanelLimits:
     """Limits of each of `count` frames that contain its points, and that change little
     from a frame to the next.
 
     places: points (sample, point, 2) at some frames (sample,), NaN where there is none.
+    follow: power of the points' reach that the limits are proportional to; with 1 the
+    points fill the panel in each frame, with 0.5 a cloud that grows by a factor of 4
+    becomes twice as large in the panel.
     The reach of a frame is the largest within a fortieth of the run before and after
     it, averaged over as many frames on a logarithmic scale; so the limits grow before
     the points do, and no point is outside."""
@@ -144,7 +151,8 @@ def following_limits(
     if square:
         half = half.max(axis=1, keepdims=True).repeat(2, axis=1)
     largest = ndimage.maximum_filter1d(half, 2 * width + 1, axis=0, mode="nearest")
-    half = np.exp(_smooth(largest, width))
+    half = _smooth(largest, width)
+    half = np.exp(half.max(axis=0) + follow * (half - half.max(axis=0)))
     ends = np.stack([middle - half, middle + half], axis=-1)  # (sample, axis, end)
     columns = [
         np.interp(np.arange(count), frames, column)

@@ -110,7 +110,7 @@ def build_scene(
     axes: tuple[int, int] | None = None,
     side: int = 96,
     panels: Sequence[str] | None = None,
-    follow: bool = False,
+    follow: float = 0.0,
 ) -> Scene:
     """Return the panels of one run, with its title, its events and a function that
     computes the arrays of any frames.
@@ -129,9 +129,11 @@ def build_scene(
         Pixels along each side of a class map.
     panels : sequence of str, optional
         Names of the panels, in their order; by default all of `panel_names`.
-    follow : bool
-        Whether the limits of panels follow the points, as in films, instead of holding
-        for the whole run.
+    follow : float
+        How far the limits of panels follow the points, from 0, where they hold for the
+        whole run, to 1, where the points fill the panel in each frame. With 0.5, as in
+        films, a cloud of points that grows by a factor of 4 becomes twice as large in
+        its panel. True is 1.
 
     Returns
     -------

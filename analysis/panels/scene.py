@@ -88,6 +88,7 @@ class Span(NamedTuple):
     begin: float
     end: float
     colour: str
+    name: str
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,26 +154,19 @@ class SparsePanels(NetworkPanels):
         with single_torch_thread():
             for row, frame in enumerate(frames[:, None]):
                 weights = self.weights_at(frame)
-                mean = (
-                    self.points(frame, points_name).mean(axis=1)
-                    if self.settings.dim > 2
-                    else None
-                )
-                points = torch.from_numpy(
-                    plane.points(pixel_centres(boxes[[row]], side), mean)
-                ).to(weights["query"].dtype)
+                mean = None
+                if self.settings.dim > 2:
+                    mean = self.points(frame, points_name).mean(axis=1)
+                centres = plane.points(pixel_centres(boxes[[row]], side), mean)
+                points = torch.from_numpy(centres).to(weights["query"].dtype)
                 for batch in batch_slices(
                     side**2, self.settings.hidden + self.settings.rows
                 ):
-                    some = points[:, batch]
-                    zeta = (
-                        self.network.transform(weights, some)
-                        if name == "transform_map"
-                        else some
-                    )
-                    result[row, batch] = sparse_arrays.class_level_numbers(
-                        zeta @ weights["embedding"].mT
-                    )[0]
+                    zeta = points[:, batch]
+                    if name == "transform_map":
+                        zeta = self.network.transform(weights, zeta)
+                    logits = zeta @ weights["embedding"].mT
+                    result[row, batch] = sparse_arrays.class_level_numbers(logits)[0]
         return result.reshape(len(frames), side, side)
 
     # ----------------------------------------------------------- planes, limits, scales
@@ -181,11 +174,11 @@ class SparsePanels(NetworkPanels):
     def _plane(self, name: str) -> Projection:
         """Projection of the points of a panel, fitted to the last frame; on one axis,
         with heights."""
-        ranks = None
-        if name in _AT_POSITIONS:
-            ranks = np.repeat(np.arange(self.settings.length), len(self.drawn_tokens))
-        elif name in _OF_SEQUENCES:
-            ranks = self.sequences.prefix
+        positions = np.arange(self.settings.length)
+        ranks = {
+            "positions": np.repeat(positions, len(self.drawn_tokens)),
+            "sequences": self.sequences.prefix,
+        }.get(_KINDS.get(name, ""))
         return fit_projection(
             self.points(self.last, name)[0], self.recorded.axes, ranks
         )
@@ -321,13 +314,15 @@ class SparsePanels(NetworkPanels):
             "position_embeddings", "position embeddings P(t)", [markers], note=note
         )
 
-    def sums(self) -> Panel:
-        return self._plot(
-            "sums",
-            "sums E(x) + P(t)",
-            [self.position_points("sums")],
-            note=self.shown_note,
-        )
+    def points_panel(self, name: str) -> Panel:
+        """A panel of the table `_POINT_PANELS`."""
+        title, kind = _POINT_PANELS[name]
+        markers, note = {
+            "positions": (self.position_points, self.shown_note),
+            "sequences": (self.sequence_points, self.shape_note),
+            "units": (self.unit_points, _UNIT_NOTE),
+        }[kind]
+        return self._plot(name, title, [markers(name)], note=note)
 
     @property
     def shown_note(self) -> str:
@@ -367,23 +362,6 @@ class SparsePanels(NetworkPanels):
             name, title, (image,), x, y, x_label, "sequence", equal=False, note=note
         )
 
-    def values(self) -> Panel:
-        return self._plot(
-            "values",
-            "values V z",
-            [self.position_points("values")],
-            note=self.shown_note,
-        )
-
-    def sequence_embeddings(self) -> Panel:
-        markers = self.sequence_points("sequence_embeddings")
-        return self._plot(
-            "sequence_embeddings",
-            "sequence embeddings ξ",
-            [markers],
-            note=self.shape_note,
-        )
-
     @property
     def shape_note(self) -> str:
         """Meaning of shapes and colours of sequences."""
@@ -391,11 +369,8 @@ class SparsePanels(NetworkPanels):
         signs = list(_CLASS_SIGNS.values())
         if classes[-1] >= len(signs):
             return f"shapes: class modulo {len(signs)}; colour: prefix"
-        return (
-            "class "
-            + ", ".join(f"{signs[one]} {one}" for one in classes)
-            + "; colour: prefix"
-        )
+        shapes = ", ".join(f"{signs[one]} {one}" for one in classes)
+        return f"class {shapes}; colour: prefix"
 
     def transform_map(self) -> Panel:
         return self._map_panel("transform_map", "transform p(y | ξ)")
@@ -431,27 +406,6 @@ class SparsePanels(NetworkPanels):
             note=note,
         )
 
-    def receptors(self) -> Panel:
-        return self._plot(
-            "receptors", "receptors w", [self.unit_points("receptors")], note=_UNIT_NOTE
-        )
-
-    def assemblers(self) -> Panel:
-        return self._plot(
-            "assemblers",
-            "assemblers u",
-            [self.unit_points("assemblers")],
-            note=_UNIT_NOTE,
-        )
-
-    def transforms(self) -> Panel:
-        return self._plot(
-            "transforms",
-            "transforms ζ",
-            [self.sequence_points("transforms")],
-            note=self.shape_note,
-        )
-
     def output_probabilities(self) -> Panel:
         return self._image(
             "output_probabilities", "output probabilities", "class", self.settings.rows
@@ -463,8 +417,19 @@ _NOT_PROJECTED = ("attention", "output_probabilities", "boundaries")
 _POINTS_OF_MAP = {"transform_map": "sequence_embeddings", "output_map": "transforms"}
 """The points in whose plane a map is drawn: xi, of p(y|xi), and zeta, of p(y|zeta) =
 softmax(E zeta)."""
-_AT_POSITIONS = ("sums", "normalised_sums", "values")
-_OF_SEQUENCES = ("sequence_embeddings", "normalised_sequences", "transforms")
+_POINT_PANELS = {
+    "sums": ("sums E(x) + P(t)", "positions"),
+    "values": ("values V z", "positions"),
+    "sequence_embeddings": ("sequence embeddings ξ", "sequences"),
+    "transforms": ("transforms ζ", "sequences"),
+    "receptors": ("receptors w", "units"),
+    "assemblers": ("assemblers u", "units"),
+}
+"""Title and kind of points of the panels that show only these."""
+_KINDS = {name: kind for name, (_, kind) in _POINT_PANELS.items()} | {
+    "normalised_sums": "positions",
+    "normalised_sequences": "sequences",
+}
 
 _PANELS = (
     "token_embeddings",
@@ -493,7 +458,10 @@ def build_sparse_panels(recorded: RecordedRun) -> RunPanels:
         return common_panels.build_default_panels(recorded)
     panels = SparsePanels(recorded)
     factories: dict[str, PanelFactory] = {
-        name: getattr(panels, name) for name in _PANELS
+        name: functools.partial(panels.points_panel, name)
+        if name in _POINT_PANELS
+        else getattr(panels, name)
+        for name in _PANELS
     }
     factories |= {
         **common_panels.metric_panels(recorded),

@@ -294,30 +294,28 @@ class TransformerPanels(NetworkPanels):
         )
 
     @functools.cached_property
-    def phases(self) -> dict[str, Span]:
-        """The bands of the phases of grokking, by name."""
+    def phases(self) -> tuple[Span, ...]:
+        """The bands of the phases of grokking."""
         try:
             phases = progress_measures.grokking_phases(self.recorded.data).isel(run=0)
         except TrajectoryError:  # too few frames, or all pairs are trained on
-            return {}
-        spans = {}
-        for phase, meaning in colours.PHASES.items():
+            return ()
+        spans = []
+        for phase in colours.PHASES:
             begin, end = (
                 float(phases[name].sel(phase=phase)) / self.recorded.epoch_steps
                 for name in ("begin", "end")
             )
             if end > begin:
-                spans[phase] = Span(begin, end, colours.colour(meaning))
-        return spans
+                spans.append(Span(begin, end, colours.colour(phase), phase))
+        return tuple(spans)
 
     def with_phases(self, factory: PanelFactory) -> Panel:
         """A panel of curves with a band for each phase; that of the loss names them."""
         panel = factory()
-        ends = ", ".join(
-            f"{phase} to {span.end:.0f}" for phase, span in self.phases.items()
-        )
+        ends = ", ".join(f"{span.name} to {span.end:.0f}" for span in self.phases)
         note = join_notes(panel.note, ends) if panel.name == "loss" else panel.note
-        return replace(panel, spans=tuple(self.phases.values()), note=note)
+        return replace(panel, spans=self.phases, note=note)
 
     # --------------------------------------------------------------------------- panels
 

@@ -232,45 +232,15 @@ def _draw_pair_sums(
     ones. size: area of a marker."""
     white, black = colour("background"), colour("ink")
     thin = 0.12 * np.sqrt(size)  # points
-    x, y = places.T
-    filled, hollow = np.flatnonzero(trained), np.flatnonzero(~trained)
-    rings = rgb[hollow].tolist()
-    axes.scatter(
-        x[filled],
-        y[filled],
-        s=size,
-        c=rgb[filled],
-        edgecolors=white,
-        linewidths=thin,
-        zorder=2,
-    )
-    axes.scatter(
-        x[hollow],
-        y[hollow],
-        s=1.1 * size,
-        c=white,
-        edgecolors=white,
-        linewidths=3 * thin,
-        zorder=2,
-    )
-    axes.scatter(
-        x[hollow],
-        y[hollow],
-        s=0.8 * size,
-        c=white,
-        edgecolors=rings,
-        linewidths=2 * thin,
-        zorder=2,
-    )
-    axes.scatter(
-        x[wrong],
-        y[wrong],
-        s=0.45 * size,
-        c=black,
-        marker="x",
-        linewidths=thin,
-        zorder=3,
-    )
+    for of, area, faces, edges, width in (
+        (trained, 1.0, rgb[trained], white, 1),
+        (~trained, 1.1, white, white, 3),
+        (~trained, 0.8, white, rgb[~trained].tolist(), 2),
+    ):
+        look: dict[str, Any] = {"c": faces, "edgecolors": edges, "zorder": 2}
+        axes.scatter(*places[of].T, s=area * size, linewidths=width * thin, **look)
+    cross: dict[str, Any] = {"c": black, "marker": "x", "zorder": 3}
+    axes.scatter(*places[wrong].T, s=0.45 * size, linewidths=thin, **cross)
 
 
 def _draw_class_numbers(
@@ -320,36 +290,24 @@ def class_regions(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def draw_class_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
     """Draw the legend of pair sums into one axes, and the colours of the classes into
     the other."""
-    n = settings.n
-    style: dict[str, Any] = {
-        "linestyle": "none",
-        "color": colour("muted"),
-        "markersize": 0.7 * current_style().text,
+    n, white = settings.n, colour("background")
+    looks: dict[str, Any] = {
+        "training pair": {"markeredgecolor": white},
+        "validation pair": {"markerfacecolor": white, "markeredgewidth": 1.5},
+        "predicted wrongly": {"marker": "x", "color": colour("ink")},
     }
+    if settings.train_pairs == settings.pairs:
+        del looks["validation pair"]
+    usual: dict[str, Any] = {
+        "linestyle": "none",
+        "marker": "o",
+        "color": colour("muted"),
+    }
+    usual["markersize"] = 0.7 * current_style().text
     handles = [
-        Line2D(
-            [],
-            [],
-            marker="o",
-            markeredgecolor=colour("background"),
-            label="training pair",
-            **style,
-        )
+        Line2D([], [], label=label, **{**usual, **look})
+        for label, look in looks.items()
     ]
-    if settings.train_pairs < settings.pairs:
-        hollow = {"markerfacecolor": colour("background"), "markeredgewidth": 1.5}
-        handles.append(
-            Line2D([], [], marker="o", label="validation pair", **{**style, **hollow})
-        )
-    handles.append(
-        Line2D(
-            [],
-            [],
-            marker="x",
-            label="predicted wrongly",
-            **{**style, "color": colour("ink")},
-        )
-    )
     marks.legend(handles=handles, loc="center", ncols=1, borderpad=0)
     marks.axis("off")
     strip.imshow(class_colours(n)[None], aspect="auto", extent=(-0.5, n - 0.5, 0, 1))

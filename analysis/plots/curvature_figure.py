@@ -4,6 +4,8 @@ but not the second.
 The title of each panel states what its lines and bands are; bands are omitted if there
 are too few runs."""
 
+from collections.abc import Callable
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -11,46 +13,41 @@ from matplotlib.figure import Figure
 
 from analysis.linearization.curvature_table import (
     finite_values_at,
-    median_interval,
     with_derived_variables,
 )
 from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILITY_KINDS
 from analysis.panels import colours
+from analysis.panels.colours import colour
 from analysis.plots.figure_files import in_style, new_panels
-from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
+from analysis.statistics.intervals import (
+    Interval,
+    binomial_interval,
+    mean_interval,
+    median_interval,
+)
 
 
-def colour_of(quantity: str) -> str:
-    """Colours of growing and of decaying modes, and of a third and a fourth
-    quantity."""
+def colour_of(role: str) -> str:
+    """Colours of growing and of decaying modes, of a third and a fourth quantity, or
+    of a meaning."""
     places = {"growing": 3, "decaying": 0, "third": 4, "fourth": 2}
-    return colours.series_colours()[places[quantity]]
+    return colours.series_colours()[places[role]] if role in places else colour(role)
 
 
 @in_style
 def plot_curvature(result: xr.Dataset) -> Figure:
     """Panels of the result of `linearize_trajectory`."""
     result = with_derived_variables(result)
-    runs = result.sizes["run"]
-    caption = f"{runs} runs" if runs > 1 else "one run"
-    title = f"The linearised flow along a run: {result.attrs['system']}, {caption}"
-    is_network = result.attrs["system"] != "particles"
-    widths = [4 / 3] * 3 + [2 if is_network else 4 / 3] * 3
-    figure, panels = new_panels(widths, title, height=1.1)
-    _spectrum(panels[0], result)
-    _extremes(panels[1], result)
-    _growing(panels[2], result)
-    if not is_network:
-        _plane(panels[3], result)
-        _kinds(panels[4], result)
-        _rest(panels[5], result)
-    else:
-        _movement(panels[3], result)
-        _layers(panels[4], result)
-        if "x_smallest" in result:
-            _margins(panels[5], result)
-        else:
-            _trace(panels[5], result)
+    system, caption = result.attrs["system"], count_of_runs(result)
+    title = f"The linearised flow along a run: {system}, {caption}"
+    last = _trace if "x_smallest" not in result else _margins
+    second, width = (_movement, _layers, last), 2.0
+    if system == "particles":
+        second, width = (_plane, _kinds, _rest), 4 / 3
+    figure, panels = new_panels([4 / 3] * 3 + [width] * 3, title, height=1.1)
+    drawings = (_spectrum, _extremes, _growing, *second)
+    for panel, draw in zip(panels, drawings, strict=True):
+        draw(panel, result)
     return figure
 
 
@@ -61,167 +58,98 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
     largest = np.abs(finite).max(initial=0.0) or 1.0
     linear = 10.0 ** np.floor(np.log10(largest) - 4)
     places = np.broadcast_to(step[:, None], growth.shape)
-    for sign, colour, label in (
-        (1, colour_of("growing"), "growing"),
-        (-1, colour_of("decaying"), "decaying"),
-    ):
+    for sign, kind in ((1, "growing"), (-1, "decaying")):
         visible = sign * growth > NULL_MODE_TOLERANCE * largest
-        panel.scatter(
-            places[visible],
-            growth[visible],
-            s=4,
-            color=colour,
-            label=label,
-            linewidths=0,
-        )
+        look = {"s": 4, "color": colour_of(kind), "linewidths": 0}
+        panel.scatter(places[visible], growth[visible], label=kind, **look)
     panel.set_yscale("symlog", linthresh=linear, linscale=1.0)
     threshold = result.attrs["threshold"]
-    panel.axhline(
-        -threshold, color=colours.colour("muted"), linestyle="--", label="-2/lr"
-    )
-    panel.set_ylim(-3 * max(largest, threshold), 1e3 * largest)
-    panel.set(
-        xlabel="step", ylabel="growth rate (dimensionless)", xlim=step_limits(step)
-    )
+    panel.axhline(-threshold, color=colour("muted"), linestyle="--", label="-2/lr")
+    limits = -3 * max(largest, threshold), 1e3 * largest
+    label = "growth rate (dimensionless)"
+    panel.set(xlabel="step", ylabel=label, xlim=step_limits(step), ylim=limits)
     panel.set_title(f"modes of the run of seed {int(result['seed'].values[0])}")
     panel.legend(markerscale=3, ncols=3, loc="upper center")
 
 
 def _extremes(panel: Axes, result: xr.Dataset) -> None:
     """Fastest growth, and sharpness."""
-    plot_statistic(
-        panel,
-        result,
-        "sharpness",
-        colour_of("decaying"),
-        "sharpness (fastest decay)",
-        median_interval,
-    )
-    grows = result["largest_growth"].where(result["largest_growth"] > 0)
-    plot_statistic(
-        panel,
-        result.assign(grows=grows),
-        "grows",
-        colour_of("growing"),
-        "fastest growth, if any",
-        median_interval,
-    )
-    panel.axhline(
-        result.attrs["threshold"],
-        color=colours.colour("muted"),
-        linestyle="--",
-        label="2/lr",
-    )
-    panel.set(
-        xlabel="step",
-        ylabel="rate (dimensionless)",
-        xlim=step_limits(result["step"].values),
-    )
-    use_log_axis(panel)
-    title_panel(panel, result, "fastest modes against 2/lr", "medians")
-    panel.legend(ncols=2, loc="upper center")
+    decay, growth = result["sharpness"], result["largest_growth"]
+    plot_statistic(panel, decay, "decaying", "sharpness (fastest decay)")
+    plot_statistic(panel, growth.where(growth > 0), "growing", "fastest growth, if any")
+    threshold = result.attrs["threshold"]
+    panel.axhline(threshold, color=colour("muted"), linestyle="--", label="2/lr")
+    what = "fastest modes against 2/lr"
+    finish_panel(panel, result, what, "rate (dimensionless)", log=True, columns=2)
 
 
 def _growing(panel: Axes, result: xr.Dataset) -> None:
     if np.isfinite(result["growing_modes"].values).any():
-        plot_statistic(
-            panel, result, "growing_modes", colour_of("growing"), "", median_interval
-        )
+        plot_statistic(panel, result["growing_modes"], "growing")
         panel.set_ylim(0, max(1.0, 1.1 * panel.get_ylim()[1]))
     elif result["sharpness"].notnull().any():
         annotate_panel(panel, "only the extreme eigenvalues are known")
     else:
         annotate_panel(panel, "no run has a mode here")
-    panel.set(xlabel="step", ylabel="modes", xlim=step_limits(result["step"].values))
     total = result.attrs.get("parameters", result.sizes["mode"])
-    title_panel(panel, result, f"growing modes of {total}", "median")
+    finish_panel(panel, result, f"growing modes of {total}", "modes", "median")
 
 
 def _movement(panel: Axes, result: xr.Dataset) -> None:
     """Fractions of the movement to the next frame, against chance."""
     lines = (
-        ("lowest_share", colour_of("growing"), "lowest eigenvalue"),
-        ("negative_share", colour_of("fourth"), "all negative ones"),
-        ("highest_share", colour_of("decaying"), "highest one"),
+        ("lowest_share", "growing", "lowest eigenvalue"),
+        ("negative_share", "fourth", "all negative ones"),
+        ("highest_share", "decaying", "highest one"),
     )
-    step = result["step"].values
     intervals = {
-        name: [
-            mean_interval(finite_values_at(result[name], at)) for at in range(len(step))
-        ]
-        for name, _, _ in lines
+        name: intervals_of_frames(result[name], mean_interval) for name, *_ in lines
     }
     means = np.array([item.value for every in intervals.values() for item in every])
     floor = min(means[means > 0], default=1.0) / 3
-    for (
-        name,
-        colour,
-        label,
-    ) in lines:  # fractions are in 0..1, unlike their t intervals, and logarithmic axes have no 0
+    # fractions are in 0..1, unlike their t intervals, and logarithmic axes have no 0
+    for name, role, label in lines:
         shares = [
-            Interval(
-                interval.value, *np.clip([interval.low, interval.high], floor, 1.0)
-            )
-            for interval in intervals[name]
+            Interval(item.value, *np.clip([item.low, item.high], floor, 1.0))
+            for item in intervals[name]
         ]
-        _draw(panel, step, shares, colour, label)
-    for name, colour in (
-        ("negative_chance", colour_of("fourth")),
-        ("lowest_chance", colours.colour("muted")),
+        _draw(panel, result["step"].values, shares, colour_of(role), label)
+    for name, ink, label in (
+        ("negative_chance", colour_of("fourth"), "chance, all negative"),
+        ("lowest_chance", colour("muted"), "chance, one direction"),
     ):
         values = [
-            mean_interval(finite_values_at(result[name], step)).value
-            for step in range(result.sizes["step"])
+            item.value for item in intervals_of_frames(result[name], mean_interval)
         ]
-        label = (
-            "chance, one direction"
-            if name == "lowest_chance"
-            else "chance, all negative"
-        )
-        panel.plot(result["step"], values, color=colour, linestyle=":", label=label)
-    panel.set(
-        xlabel="step", ylabel="fraction of the squared movement", xlim=step_limits(step)
-    )
-    use_log_axis(panel)
-    title_panel(panel, result, "movement to the next frame", "means")
-    panel.legend(ncols=2, loc="upper center")
+        panel.plot(result["step"], values, color=ink, linestyle=":", label=label)
+    what, ylabel = "movement to the next frame", "fraction of the squared movement"
+    finish_panel(panel, result, what, ylabel, "means", log=True, columns=2)
 
 
 def _layers(panel: Axes, result: xr.Dataset) -> None:
     """The highest eigenvalue of each layer's block."""
+    highest = result["layer_highest"]
     for place, layer in enumerate(result["layer"].values):
-        one = result.assign(one=result["layer_highest"].isel(layer=place))
-        colour = colours.series_colours()[place % 8]
-        plot_statistic(
-            panel,
-            one,
-            "one",
-            colour,
-            str(layer).replace("_", " "),
-            median_interval,
-            band=False,
-        )
-    panel.set(
-        xlabel="step",
-        ylabel="eigenvalue (dimensionless)",
-        xlim=step_limits(result["step"].values),
-    )
-    title_panel(panel, result, "highest eigenvalue of each layer's block", "medians")
-    if result["layer_highest"].notnull().any() or result["sharpness"].isnull().all():
-        use_log_axis(panel)
-        panel.legend(ncols=3, loc="upper center")
-    else:
+        ink, label = colours.series_colours()[place % 8], str(layer).replace("_", " ")
+        intervals = intervals_of_frames(highest.isel(layer=place), median_interval)
+        _draw(panel, result["step"].values, intervals, ink, label, band=False)
+    has_values = highest.notnull().any() or result["sharpness"].isnull().all()
+    if not has_values:
         annotate_panel(panel, "requires the whole Hessian")
+    finish_panel(
+        panel,
+        result,
+        "highest eigenvalue of each layer's block",
+        "eigenvalue (dimensionless)",
+        log=bool(has_values),
+        columns=3 if has_values else 0,
+    )
 
 
 def _trace(panel: Axes, result: xr.Dataset) -> None:
-    plot_statistic(panel, result, "trace", colour_of("third"), "", median_interval)
-    panel.set(
-        xlabel="step",
-        ylabel="trace (dimensionless)",
-        xlim=step_limits(result["step"].values),
-    )
-    title_panel(panel, result, "trace of the Hessian", "median")
+    plot_statistic(panel, result["trace"], "third")
+    what = "trace of the Hessian"
+    finish_panel(panel, result, what, "trace (dimensionless)", "median")
 
 
 def _margins(panel: Axes, result: xr.Dataset) -> None:
@@ -233,34 +161,18 @@ def _margins(panel: Axes, result: xr.Dataset) -> None:
     low, middle, high = (
         np.nanquantile(some, (0.05, 0.5, 0.95), axis=0) if some.size else ([], [], [])
     )
-    panel.fill_between(at, low, high, color=colour_of("third"), alpha=0.25, linewidth=0)
-    panel.plot(at, middle, color=colour_of("third"), label="largest E + P (band: 90%)")
+    third = colour_of("third")
+    panel.fill_between(at, low, high, color=third, alpha=0.25, linewidth=0)
+    panel.plot(at, middle, color=third, label="largest E + P (band: 90%)")
     largest = result["xi_flip_ratio"].sel(quantile=1.0)
-    plot_statistic(
-        panel,
-        result.assign(one=largest),
-        "one",
-        colour_of("fourth"),
-        "largest xi",
-        median_interval,
-    )
-    near = (result.attrs["lr"] / result["xi_length"].sel(quantile=0.0)).assign_attrs()
-    plot_statistic(
-        panel,
-        result.assign(one=near),
-        "one",
-        colour_of("decaying"),
-        "lr / smallest |xi|",
-        median_interval,
-    )
-    panel.axhline(
-        1, color=colours.colour("muted"), linestyle="--", label="direction may reverse"
-    )
-    panel.set(xlabel="step", ylabel="movement over distance")
+    plot_statistic(panel, largest, "fourth", "largest xi")
+    near = result.attrs["lr"] / result["xi_length"].sel(quantile=0.0)
+    plot_statistic(panel, near, "decaying", "lr / smallest |xi|")
+    label = "direction may reverse"
+    panel.axhline(1, color=colour("muted"), linestyle="--", label=label)
+    what, ylabel = "flip ratio to the next frame", "movement over distance"
+    finish_panel(panel, result, what, ylabel, log=True, columns=2)
     panel.set(xlim=step_limits(result["frame_step"].values))
-    use_log_axis(panel)
-    title_panel(panel, result, "flip ratio to the next frame", "medians")
-    panel.legend(ncols=2, loc="upper center")
 
 
 def _plane(panel: Axes, result: xr.Dataset) -> None:
@@ -268,16 +180,10 @@ def _plane(panel: Axes, result: xr.Dataset) -> None:
     growth, rotation = (
         result[name].isel(step=-1).values for name in ("growth_rate", "rotation_rate")
     )
-    kinds = np.where(growth > 0, colour_of("growing"), colour_of("decaying"))
-    panel.scatter(
-        growth.ravel(),
-        rotation.ravel(),
-        s=5,
-        color=kinds.ravel(),
-        linewidths=0,
-        alpha=0.5,
-    )
-    panel.axvline(0, color=colours.colour("muted"), linewidth=0.8)
+    kinds = np.where(growth > 0, colour_of("growing"), colour_of("decaying")).ravel()
+    look = {"s": 5, "color": kinds, "linewidths": 0, "alpha": 0.5}
+    panel.scatter(growth.ravel(), rotation.ravel(), **look)
+    panel.axvline(0, color=colour("muted"), linewidth=0.8)
     panel.set(
         xlabel="growth rate (dimensionless)", ylabel="rotation rate (dimensionless)"
     )
@@ -293,90 +199,97 @@ def _plane(panel: Axes, result: xr.Dataset) -> None:
 def _kinds(panel: Axes, result: xr.Dataset) -> None:
     kind = result["kind"].values
     runs = (kind != NONE).sum(axis=0)
-    for name, colour in {
-        "stable": colour_of("decaying"),
-        "saddle": colour_of("third"),
-        "unstable": colour_of("growing"),
-    }.items():
+    roles = {"stable": "decaying", "saddle": "third", "unstable": "growing"}
+    for name, role in roles.items():
         counts = (kind == STABILITY_KINDS[name]).sum(axis=0)
         intervals = [
             binomial_interval(int(count), int(total))
             for count, total in zip(counts, runs, strict=True)
         ]
-        _draw(panel, result["step"].values, intervals, colour, name)
-    panel.set(
-        xlabel="step",
-        ylabel="fraction of runs",
-        ylim=(-0.03, 1.18),
-        xlim=step_limits(result["step"].values),
-    )
-    panel.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    title_panel(panel, result, "stability", "fractions of runs")
-    panel.legend(ncols=3, loc="upper center")
+        _draw(panel, result["step"].values, intervals, colour_of(role), name)
+    panel.set(ylim=(-0.03, 1.18), yticks=[0, 0.25, 0.5, 0.75, 1])
+    statistic = "fractions of runs"
+    finish_panel(panel, result, "stability", "fraction of runs", statistic, columns=3)
 
 
 def _rest(panel: Axes, result: xr.Dataset) -> None:
-    plot_statistic(
-        panel,
-        result,
-        "rest",
-        colour_of("third"),
-        "normalised force over force",
-        median_interval,
-    )
-    plot_statistic(
-        panel,
-        result,
-        "asymmetry",
-        colour_of("fourth"),
-        "antisymmetric part of dF/dx",
-        median_interval,
-    )
-    panel.set(xlabel="step", ylabel="fraction", xlim=step_limits(result["step"].values))
-    use_log_axis(panel)
-    title_panel(panel, result, "distance from equilibrium, and asymmetry", "medians")
-    panel.legend(loc="upper center")
+    plot_statistic(panel, result["rest"], "third", "normalised force over force")
+    label = "antisymmetric part of dF/dx"
+    plot_statistic(panel, result["asymmetry"], "fourth", label)
+    what = "distance from equilibrium, and asymmetry"
+    finish_panel(panel, result, what, "fraction", log=True, columns=1)
+
+
+# ----------------------------------------------------------- also of the other analyses
+
+
+def count_of_runs(result: xr.Dataset) -> str:
+    """The number of runs in words."""
+    runs = result.sizes["run"]
+    return f"{runs} runs" if runs > 1 else "one run"
 
 
 def annotate_panel(panel: Axes, what: str) -> None:
     panel.annotate(what, (0.5, 0.5), xycoords="axes fraction", ha="center")
 
 
+def intervals_of_frames(
+    values: xr.DataArray, interval: Callable[[np.ndarray], Interval]
+) -> list[Interval]:
+    """The interval over runs of values (run, step) in each frame."""
+    frames = range(values.sizes["step"])
+    return [interval(finite_values_at(values, frame)) for frame in frames]
+
+
 def plot_statistic(
     panel: Axes,
-    result: xr.Dataset,
-    name: str,
-    colour: str,
-    label: str,
-    interval,
-    band=True,
+    values: xr.DataArray,
+    role: str,
+    label: str = "",
+    interval: Callable[[np.ndarray], Interval] = median_interval,
+    band: bool = True,
 ) -> None:
-    intervals = [
-        interval(finite_values_at(result[name], step))
-        for step in range(result.sizes["step"])
-    ]
-    _draw(panel, result["step"].values, intervals, colour, label, band)
+    """Draw medians, or another statistic, over runs of values (run, step), with their
+    intervals. role: of `colour_of`."""
+    intervals = intervals_of_frames(values, interval)
+    _draw(panel, values["step"].values, intervals, colour_of(role), label, band)
 
 
 def _draw(
     panel: Axes,
     step: np.ndarray,
     intervals: list[Interval],
-    colour: str,
+    ink: str,
     label: str,
     band: bool = True,
 ) -> None:
     value, low, high = np.array(intervals).T
-    panel.plot(step, value, color=colour, marker="o", label=label)
+    panel.plot(step, value, color=ink, marker="o", label=label)
     if band and np.isfinite(low).any():
-        panel.fill_between(step, low, high, color=colour, alpha=0.22, linewidth=0)
+        panel.fill_between(step, low, high, color=ink, alpha=0.22, linewidth=0)
 
 
-def title_panel(panel: Axes, result: xr.Dataset, what: str, statistic: str) -> None:
-    """Title: what a panel shows and, for several runs, what its lines and bands are."""
+def finish_panel(
+    panel: Axes,
+    result: xr.Dataset,
+    what: str,
+    ylabel: str,
+    statistic: str = "medians",
+    log: bool = False,
+    columns: int = 0,
+) -> None:
+    """Set the title, the axes and the legend of a panel of curves over steps.
+
+    The title is what a panel shows and, for several runs, what its lines and bands are.
+    log: whether the y axis is logarithmic. columns: of the legend; 0: without one."""
     bands = ", 95% bands" if panel.collections else ""
     title = f"{what}; {statistic}{bands}" if result.sizes["run"] > 1 else what
-    panel.set_title(title)
+    limits = step_limits(result["step"].values)
+    panel.set(xlabel="step", ylabel=ylabel, xlim=limits, title=title)
+    if log:
+        use_log_axis(panel)
+    if columns:
+        panel.legend(ncols=columns, loc="upper center")
 
 
 def use_log_axis(panel: Axes) -> None:

@@ -2,6 +2,7 @@
 split."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -10,6 +11,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from analysis.panels.colours import MAX_NAMED_LAYERS, named_colours
 from analysis.panels.common_panels import evenly_spaced_indices
+from analysis.statistics.survival import SurvivalCurve
 from dynamics.trajectory.diverged import count_diverged, mask_diverged
 
 _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
@@ -83,6 +85,28 @@ def plot_quartile_band(
     low, middle, high = np.nanquantile(by_run[:, some], (0.25, 0.5, 0.75), axis=0)
     panel.fill_between(time[some], low, high, color=colour, alpha=0.18, linewidth=0)
     panel.plot(time[some], middle, color=colour, label=label)
+
+
+def draw_survival(
+    axes: Axes,
+    curve: SurvivalCurve,
+    colour: str,
+    end: float | None = None,
+    band: float = 0.15,
+    **line: Any,
+) -> None:
+    """Draw the fraction of runs that are still waiting as a step line.
+
+    end: time up to which the last value is drawn. band: opacity of the band of the
+    interval."""
+    rows = np.stack([curve.time, curve.fraction, curve.low, curve.high])
+    if end is not None:
+        rows = np.hstack([rows, rows[:, -1:]])
+        rows[0, -1] = end
+    time, waiting, *ends = rows
+    axes.step(time, waiting, where="post", color=colour, **line)
+    look: dict[str, Any] = {"color": colour, "alpha": band, "linewidth": 0}
+    axes.fill_between(time, *ends, step="post", **look)
 
 
 def set_log_loss_axis(axes: Axes, losses: np.ndarray) -> np.ndarray:

@@ -9,7 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.panels import colours
-from analysis.plots.curves import draw_layer_names, largest_layers
+from analysis.plots.curves import (
+    draw_layer_names,
+    draw_survival,
+    largest_layers,
+)
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -85,12 +89,18 @@ def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) ->
             axes.plot(middle, height, "v", color=colours.colour("spike"), zorder=4)
         else:
             axes.axvspan(
-                begin, end, color=colours.colour(kind), alpha=0.35, linewidth=0
+                begin,
+                end,
+                color=colours.colour(kind),
+                alpha=colours.BAND_OPACITY,
+                linewidth=0,
             )
             axes.axvline(middle, color=colours.colour(kind))
     axes.plot([], [], "v", color=colours.colour("spike"), label="spike")
     for kind, label in _CHANGES.items():
-        axes.fill_between([], [], color=colours.colour(kind), alpha=0.35, label=label)
+        axes.fill_between(
+            [], [], color=colours.colour(kind), alpha=colours.BAND_OPACITY, label=label
+        )
     axes.fill_between([], [], color=colours.colour("band"), label="plateau")
     axes.set_xlim(steps[0], steps[-1])
 
@@ -105,16 +115,7 @@ def _plot_escape_curves(
             result["escape"].values / result.attrs["unit"], result["escaped"].values
         )
         colour = colours.series_colours()[place % 8]
-        axes.step(curve.time, curve.fraction, where="post", color=colour, label=name)
-        axes.fill_between(
-            curve.time,
-            curve.low,
-            curve.high,
-            step="post",
-            color=colour,
-            alpha=0.15,
-            linewidth=0,
-        )
+        draw_survival(axes, curve, colour, label=name)
     axes.set(
         xlabel=unit,
         ylabel="fraction of runs",

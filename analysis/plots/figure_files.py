@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from matplotlib.ticker import FixedLocator
+from matplotlib.ticker import FixedLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from analysis.output.files import replace_file
@@ -198,23 +198,37 @@ def _fit_legend(legend: Legend) -> None:
 
 
 def thin_tick_labels(axes: Axes) -> None:
-    """Leave out ticks of logarithmic axes whose labels would overlap."""
+    """Leave out ticks of logarithmic axes whose labels would overlap: those between
+    powers of ten, then some of the others."""
     for index, axis in enumerate((axes.xaxis, axes.yaxis)):
         if axis.get_scale() not in ("log", "symlog"):
             continue
         any_axis: Any = axis
         ticks = [tick for tick in any_axis._update_ticks() if tick.label1.get_text()]
-        boxes = [tick.label1.get_window_extent() for tick in ticks]
-        low, high = (
-            np.array([getattr(box, side)[index] for box in boxes])
-            for side in ("min", "max")
-        )
-        strides = range(1, max(2, len(ticks)))
-        fitting = (n for n in strides if (low[::n][1:] > high[::n][:-1]).all())
-        stride = next(fitting, len(ticks))
-        if stride > 1:
-            places = [tick.get_loc() for tick in ticks[::stride]]
-            axis.set_major_locator(FixedLocator(places))
+        ticks.sort(key=lambda tick: tick.get_loc())
+        if _fitting_stride(ticks, index) == 1:
+            continue
+        powers = [tick for tick in ticks if tick in any_axis.majorTicks]
+        if len(powers) < 2:
+            axis.set_major_formatter("{x:g}")
+        else:
+            ticks = powers
+        places = [tick.get_loc() for tick in ticks[:: _fitting_stride(ticks, index)]]
+        axis.set_major_locator(FixedLocator(places))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _fitting_stride(ticks: Sequence[Any], index: int) -> int:
+    """The smallest stride with which the labels of ticks along an axis, 0 or 1, do not
+    overlap."""
+    boxes = [tick.label1.get_window_extent() for tick in ticks]
+    low, high = (
+        np.array([getattr(box, side)[index] for box in boxes])
+        for side in ("min", "max")
+    )
+    strides = range(1, max(2, len(ticks)))
+    fitting = (n for n in strides if (low[::n][1:] > high[::n][:-1]).all())
+    return next(fitting, len(ticks)) or 1
 
 
 def _wrap(words: str, width: float, size: float) -> str:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from analysis.panels import colours
 from analysis.plots.curves import (
     curves_caption,
+    draw_survival,
     plot_metric_curves,
     plot_quartile_band,
     set_log_loss_axis,
@@ -74,14 +75,14 @@ def _mark_phases(panel: Axes, result: xr.Dataset) -> None:
     end."""
     phases = result[["begin", "end"]].transpose("run", "phase") / result.attrs["unit"]
     whole = phases.isel(run=np.isfinite(phases["end"].values).all(axis=1)).median("run")
-    for phase, meaning in colours.PHASES.items():
+    for phase in colours.PHASES:
         begin, end = (float(whole[name].sel(phase=phase)) for name in ("begin", "end"))
         if end > begin:
             panel.axvspan(
                 begin,
                 end,
-                color=colours.colour(meaning),
-                alpha=0.13,
+                color=colours.colour(phase),
+                alpha=colours.BAND_OPACITY,
                 linewidth=0,
                 zorder=0,
                 label=phase,
@@ -104,19 +105,6 @@ def _plot_delay(panel: Axes, result: xr.Dataset) -> None:
     if not finite.any():
         return
     curve = kaplan_meier(delay[finite], result["observed"].values[finite])
-    colour = colours.colour("ink")
     end = max(delay[finite].max(), 1)
-    x, *heights = (
-        np.append(item, last)
-        for item, last in (
-            (curve.time, end),
-            (curve.fraction, curve.fraction[-1]),
-            (curve.low, curve.low[-1]),
-            (curve.high, curve.high[-1]),
-        )
-    )
-    panel.step(x, heights[0], where="post", color=colour)
-    panel.fill_between(
-        x, heights[1], heights[2], step="post", color=colour, alpha=0.15, linewidth=0
-    )
+    draw_survival(panel, curve, colours.colour("ink"), end)
     panel.set_xlim(0, end)

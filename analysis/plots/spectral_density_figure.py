@@ -3,9 +3,8 @@
 import xarray as xr
 from matplotlib.figure import Figure
 
-from analysis.linearization.curvature_table import median_interval
 from analysis.panels import colours
-from analysis.plots.curvature_figure import colour_of, plot_statistic, step_limits
+from analysis.plots.curvature_figure import plot_statistic, step_limits
 from analysis.plots.figure_files import in_style, new_panels
 
 
@@ -27,7 +26,6 @@ def plot_spectral_density(result: xr.Dataset) -> Figure:
     density.set_ylim(1e-6 * largest, 2 * largest)
     density.set_title("first run")
     density.legend(title="step", ncols=2)
-    colour = colour_of("decaying")
-    plot_statistic(index, result, "saddle_index", colour, "index", median_interval)
+    plot_statistic(index, result["saddle_index"], "decaying")
     index.set(xlabel="step", ylabel="negative eigenvalues", xlim=step_limits(steps))
     return figure

@@ -34,7 +34,7 @@ def film(small_runs, output_of, tmp_path):
     [("particles", 13), ("modular", 5), ("sparse", 4), ("metrics", 5)],
 )
 def test_films_of_every_system(name, frames, film):
-    out, *length = film(name, "--width 320")
+    out, *length = film(name, "--width 320 --time even")
     assert (
         f"every recorded frame ({frames}), the last one for 10 film frames:"
         f" {frames + 9} frames" in out
@@ -51,17 +51,18 @@ def test_a_gif_is_as_long_as_printed(film, tmp_path):
 
 
 def test_the_default_name_and_the_pace_of_a_film(small_runs, output_of):
-    words = "--width 400 --panels embedding force --time events --fps 10 --every 2"
+    words = "--width 400 --panels embedding force --fps 10"
     run = small_runs["particles"]
     out = output_of("analysis.film", run, run, *words.split())
     path = run.with_name("particles-run0-run1.mp4")
     assert str(path) in out
     assert re.search(
-        r"frame in 2, and the last \(\d+\), the last one for \d+ film frames, 4 times"
-        r" as long near drops",
+        r"slower at drops and spikes, faster in plateaus \(\d+\), the last one for \d+",
         out,
     )
-    assert count_frames_and_secs(path)[0] >= 7 + 4
+    assert count_frames_and_secs(path)[0] >= 13 + 4
+    out = output_of("analysis.film", run, *words.split(), "--every", "2")
+    assert "one recorded frame in 2, and the last (7)" in out
 
 
 def test_a_gif_is_small_and_omitted_panels_are_named(film, tmp_path):

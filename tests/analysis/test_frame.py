@@ -62,10 +62,19 @@ def test_figures_are_reproducible_to_the_byte(suffix, frame, tmp_path):
 
 
 def test_frames_for_print_have_the_width_of_a_page_or_column(frame):
-    assert "(2127 x 1587)" in frame("particles", "--style paper --out page.png")
+    assert "(2127 x 1590)" in frame("particles", "--style paper --out page.png")
     words = "--style paper --column --panels embedding imperfections --out column.pdf"
-    assert "(85 x 181 mm)" in frame("particles", words)
+    height = re.search(r"\(85 x (\d+) mm\)", frame("particles", words))
+    assert 50 < int(height[1]) < 80  # beside each other
     assert "(453 x " in frame("particles", "--column --style dark --out narrow.png")
+    words += " --columns 1"
+    height = re.search(r"\(85 x (\d+) mm\)", frame("particles", words))
+    assert 170 < int(height[1]) < 200
+
+
+def test_a_picture_that_is_too_high_for_a_column_is_refused(frame):
+    words = "--style paper --column --columns 1 --panels all"
+    frame("particles", words, code=2)
 
 
 def test_two_runs_side_by_side(small_runs, frame):

@@ -25,7 +25,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from analysis.panels.colours import colour, text_colours
+from analysis.panels.colours import BAND_OPACITY, colour, text_colours
 from analysis.panels.scene import Curves, EventMark, Image, Map, Panel
 from analysis.plots.drawing import artists
 from analysis.plots.drawing.artists import BACK, MATRIX_COLOURS, TICK
@@ -34,6 +34,7 @@ _TITLE, _SMALL = 11.5, 9.5  # heights of letters
 LINE_HEIGHT = 11.0  # of a line of names
 TEXT_OVERHANG = 18.0  # how far left of the axes text may begin
 COLOUR_BAR_WIDTH = 34  # with its two numbers
+RIGHT = 17  # margin at the right of the axes
 
 _MAX_SWATCHES, _MAX_CLASSES = 5, 24
 """Largest numbers of classes that the key shows one by one, and in a colour bar, which
@@ -44,10 +45,6 @@ _CELL = 13.0
 
 _HINTING = 1.06
 """Largest usual ratio of the width of a drawn text to that of its outlines."""
-
-_BAND = 0.3
-"""Opacity of the bands behind curves that show drops. Spikes are triangles above the
-curves."""
 
 
 class _ColouredText(NamedTuple):
@@ -181,10 +178,13 @@ def decorate_axes(
         and not any(isinstance(layer, Map) for layer in panel.layers)
     ):
         artists.draw_origin_lines(axes, BACK - 1, colour("grid"), animated=False)
-    if any(isinstance(layer, Curves) for layer in panel.layers):
-        _draw_events(axes, marks, px)
-    for begin, end, of in panel.spans:
-        axes.axvspan(begin, end, color=of, alpha=_BAND, linewidth=0, zorder=BACK - 2)
+    if _has_curves(panel):
+        kinds = {"spike"} if panel.spans else {"drop", "spike"}
+        _draw_events(axes, [mark for mark in marks if mark.kind in kinds], px)
+    for begin, end, of, _ in panel.spans:
+        axes.axvspan(
+            begin, end, color=of, alpha=BAND_OPACITY, linewidth=0, zorder=BACK - 2
+        )
     if not ticks or panel.views is not None:
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(NullLocator())
@@ -192,7 +192,7 @@ def decorate_axes(
     elif image is not None:
         _set_matrix_ticks(axes, panel, image, px)
     else:
-        _set_ticks(axes, panel)
+        _set_ticks(axes, panel, px)
     axes.tick_params(
         labelsize=TICK * px,
         length=2.5 * px,
@@ -306,7 +306,7 @@ def _draw_events(axes: Axes, marks: Sequence[EventMark], px: float) -> None:
                 mark.begin,
                 mark.end,
                 color=colour("drop"),
-                alpha=_BAND,
+                alpha=BAND_OPACITY,
                 linewidth=0,
                 zorder=BACK - 1.5,
             )
@@ -410,17 +410,26 @@ def _mark_entries(panels: Sequence[Panel], kinds: Collection[str]) -> list[_KeyE
     """The marks of events and of the frame in panels of curves, and the bars below
     panels that follow the points."""
     result = []
-    if any(isinstance(layer, Curves) for panel in panels for layer in panel.layers):
-        if "drop" in kinds:
-            result.append(_KeyEntry("drop", [colour("drop")], "s", (), _BAND))
+    curves = [panel for panel in panels if _has_curves(panel)]
+    if curves:
+        if "drop" in kinds and not all(panel.spans for panel in curves):
+            result.append(_KeyEntry("drop", [colour("drop")], opacity=BAND_OPACITY))
         if "spike" in kinds:
             result.append(_KeyEntry("spike", [colour("spike")], "v"))
         result.append(_KeyEntry("this frame", [colour("muted")], "|"))
+    names = {span.name: span.colour for panel in panels for span in panel.spans}
+    result += [
+        _KeyEntry(name, [of], opacity=BAND_OPACITY) for name, of in names.items()
+    ]
     if any(panel.views is not None for panel in panels):
         result.append(
             _KeyEntry("scale, which follows the points", [colour("ink")], "_")
         )
     return result
+
+
+def _has_curves(panel: Panel) -> bool:
+    return any(isinstance(layer, Curves) for layer in panel.layers)
 
 
 def class_colour_key(panels: Sequence[Panel]) -> list[tuple[str, Any]]:
@@ -444,8 +453,9 @@ def class_colour_key(panels: Sequence[Panel]) -> list[tuple[str, Any]]:
 # -------------------------------------------------------------------------------- ticks
 
 
-def _set_ticks(axes: Axes, panel: Panel) -> None:
-    """A few ticks with short numbers."""
+def _set_ticks(axes: Axes, panel: Panel, px: float) -> None:
+    """A few ticks with short numbers, without those that would reach beyond the margin
+    at the right."""
     axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_locator(
         MaxNLocator(3 if panel.equal else 4, steps=[1, 2, 5, 10])
@@ -469,6 +479,11 @@ def _set_ticks(axes: Axes, panel: Panel) -> None:
         axis.set_major_formatter(functools.partial(format_tick, least=least))
         axis.set_minor_locator(NullLocator())
         axis.set_minor_formatter(NullFormatter())
+    (x0, x1), at = axes.get_xlim(), np.asarray(axes.get_xticks())
+    unit = (x1 - x0) / (artists.axes_size_in_points(axes)[0] / px)
+    half = [0.5 * TICK * text_width(format_tick(value)) for value in at]
+    fits = (x0 <= at) & (at + unit * np.array(half) <= x1 + unit * RIGHT)
+    axes.xaxis.set_major_locator(FixedLocator(at[fits].tolist()))
 
 
 def format_tick(value: float, position: object = None, least: float = 0.0) -> str:
@@ -527,4 +542,6 @@ def _draw_colour_bar(axes: Axes, image: Image, px: float) -> None:
     )
     bar.set_axis_off()
     for end, value, va in ((0, image.low, "bottom"), (1, image.high, "top")):
-        _draw_text(bar, f"{value:.2g}", (1, end), (2, 0), px, TICK, va=va)
+        number = f"{value:.2g}".replace("-", "\N{MINUS SIGN}")
+        size = min(TICK, (COLOUR_BAR_WIDTH - 14) / text_width(number))
+        _draw_text(bar, number, (1, end), (2, 0), px, size, va=va)

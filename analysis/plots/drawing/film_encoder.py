@@ -129,8 +129,8 @@ def film_run(
     fps : float
         Frames of the film per second.
     frames : int
-        About this number of recorded frames is shown, at equal intervals, and the last
-        one.
+        Largest length of the film: slower at drops, rises and spikes of the loss or
+        force, faster in plateaus, and the last recorded frame.
 
     Returns
     -------
@@ -153,8 +153,9 @@ def film_run(
     >>> film_run(trajectory, "run.gif", panels=["embedding"], width=320).name
     'run.gif'
     """
-    scene = build_scene(trajectory, run, panels=panels, follow=True)
-    film = film_frames([scene], every=None, last=max(1, round(fps / 2)), most=frames)
+    scene = build_scene(trajectory, run, panels=panels, follow=0.5)
+    last = max(1, round(fps / 2))
+    film = film_frames([scene], by_events=True, last=last, most=frames)
     grid = PanelGrid([scene], columns=columns, width=width, even=True)
     write_film(grid, film, Path(path), fps, progress=False)
     return Path(path)

@@ -16,11 +16,12 @@ import numpy as np
 from analysis.panels.scene import Scene
 from dynamics.settings import SettingsError
 
-EVENT_HOLD = 4
-"""Number of film frames for which a recorded frame near a drop or spike is held."""
+EVENT_PACE, PLATEAU_PACE = 4.0, 1 / 3
+"""Time for which a recorded frame near a drop, rise or spike is shown, and one in a
+plateau, relative to others."""
 
 _FRAMES_BESIDE_EVENT = 2
-"""Number of recorded frames before and after an event that are held equally long."""
+"""Number of recorded frames before and after an event that are shown equally long."""
 
 
 class FilmFrames(NamedTuple):
@@ -72,8 +73,9 @@ def film_frames(
     """Every recorded frame, or one in `every`, from step `begin` to `end` of the first
     scene, and the last one.
 
-    every: None: chosen to show about `most` frames. by_events: whether frames near
-    drops and spikes are held for EVENT_HOLD film frames. last: film frames for which
+    every: None: chosen to show about `most` frames. by_events: whether the film is
+    slower at drops, rises and spikes, and faster in plateaus, instead: it has as many
+    frames as were recorded, or `most` if these are more. last: film frames for which
     the last frame is held. Raises SettingsError."""
     times = frame_times(scenes)
     low, high = (
@@ -91,18 +93,26 @@ def film_frames(
             f"{begin} to {end}",
             "steps with a recorded frame between them",
         )
-    every = -(-len(both) // most) if every is None else every
-    moments = (
-        both[::every]
-        if (len(both) - 1) % every == 0
-        else np.append(both[::every], both[-1])
-    )
-    frames = np.stack([_frames_at(time, moments) for time in times], axis=1)
-    holds = np.ones(len(moments), np.int64)
+    frames = np.stack([_frames_at(time, both) for time in times], axis=1)
     if by_events:
-        holds[_frames_near_events(scenes, frames)] = EVENT_HOLD
+        chosen, holds = _frames_by_events(_paces(scenes, frames), most)
+        every = 1
+    else:
+        every = -(-len(both) // most) if every is None else every
+        chosen = np.unique(np.append(np.arange(0, len(both), every), len(both) - 1))
+        holds = np.ones(len(chosen), np.int64)
     holds[-1] = max(holds[-1], last)
-    return FilmFrames(frames, holds, every)
+    return FilmFrames(frames[chosen], holds, every)
+
+
+def _frames_by_events(paces: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the frames that a film shows, the first and the last among them, and
+    the number of film frames for which each is held, by their paces (frame,)."""
+    ends = np.cumsum(paces)
+    length = min(len(paces), most)
+    shown = np.searchsorted(ends, ends[-1] * (np.arange(length) + 0.5) / length)
+    shown[0] = 0
+    return np.unique(np.append(shown, len(paces) - 1), return_counts=True)
 
 
 def _frames_at(times: np.ndarray, moments: np.ndarray) -> np.ndarray:
@@ -110,21 +120,20 @@ def _frames_at(times: np.ndarray, moments: np.ndarray) -> np.ndarray:
     return np.maximum(np.searchsorted(times, moments, side="right") - 1, 0)
 
 
-def _frames_near_events(scenes: Sequence[Scene], frames: np.ndarray) -> np.ndarray:
-    """Which frames (frame, scene) are near a drop or spike of their scene, (frame,)
-    bool."""
-    near = np.zeros(len(frames), bool)
-    for column, scene in zip(frames.T, scenes, strict=True):
+def _paces(scenes: Sequence[Scene], frames: np.ndarray) -> np.ndarray:
+    """Relative times for which frames (frame, scene) are shown, (frame,): the longest
+    of any scene."""
+    paces = np.ones(frames.shape)
+    for pace, column, scene in zip(paces.T, frames.T, scenes, strict=True):
+        spans = {True: np.zeros(len(pace), bool), False: np.zeros(len(pace), bool)}
         for mark in scene.marks:
-            if mark.kind in ("drop", "spike"):
-                first = (
-                    np.searchsorted(scene.steps, mark.begin, side="right")
-                    - 1
-                    - _FRAMES_BESIDE_EVENT
-                )
-                last = np.searchsorted(scene.steps, mark.end) + _FRAMES_BESIDE_EVENT
-                near |= (column >= first) & (column <= last)
-    return near
+            calm = mark.kind == "plateau"
+            beside = 0 if calm else _FRAMES_BESIDE_EVENT
+            first = np.searchsorted(scene.steps, mark.begin, side="right") - 1 - beside
+            last = np.searchsorted(scene.steps, mark.end) + beside
+            spans[calm] |= (column >= first) & (column <= last)
+        pace[spans[True]], pace[spans[False]] = PLATEAU_PACE, EVENT_PACE
+    return paces.max(axis=1)
 
 
 def nearest_frame(scene: Scene, step: int) -> int:

@@ -36,6 +36,7 @@ from analysis.plots.drawing.artists import FollowingAxes, LayerArtist, make_laye
 from analysis.plots.drawing.axes_decoration import (
     COLOUR_BAR_WIDTH,
     LINE_HEIGHT,
+    RIGHT,
     TEXT_OVERHANG,
     class_colour_key,
     decorate_axes,
@@ -46,7 +47,7 @@ from analysis.plots.drawing.axes_decoration import (
 from analysis.plots.drawing.film_timeline import nearest_frame
 from dynamics.settings import SettingsError
 
-LEFT, RIGHT, TOP, BOTTOM = 34, 17, 19, 17  # margins around the axes of a panel
+LEFT, TOP, BOTTOM = 34, 19, 17  # margins around the axes of a panel
 HEADING, FOOT = 25, 18  # heights above and below all panels
 BETWEEN = 18  # width between two scenes
 _MARGIN_WITHOUT_TICKS = 5
@@ -89,6 +90,8 @@ class PanelGrid:
         Width of the figure in pixels; the height follows from it.
     leading : collection of str
         Names of panels that are drawn larger than the others, two by two cells each.
+    legible : bool
+        Whether text in small panels is as large as in panels of 240 pixels.
     even : bool
         Whether width and height are rounded up to even numbers, as films need.
 
@@ -117,6 +120,7 @@ class PanelGrid:
         columns: int | None = None,
         width: int = 960,
         leading: Collection[str] = (),
+        legible: bool = False,
         even: bool = False,
     ) -> None:
         names = panels or common_panel_names(scenes)
@@ -128,7 +132,9 @@ class PanelGrid:
         leading = [name for name in names if name in leading]
         columns = columns or default_columns(len(names), len(leading))
         columns = min(columns, len(names) + 3 * len(leading))
-        self.layout = PanelLayout(match_panels(scenes, names), columns, width, leading)
+        self.layout = PanelLayout(
+            match_panels(scenes, names), columns, width, leading, legible
+        )
         sizes = [self._heading_size(index) for index in range(len(scenes))]
         if min(sizes) < _MIN_HEADING:
             self.layout = replace(self.layout, heading=2 * _HEADING_LINE)
@@ -359,6 +365,7 @@ class PanelLayout:
     columns: int
     width: int
     leading: Collection[str] = ()  # names of the panels that take two by two cells
+    legible: bool = False  # whether text is not smaller in smaller panels
     heading: float = HEADING
 
     @property
@@ -376,7 +383,9 @@ class PanelLayout:
         """Pixels per layout pixel; it grows less than the panels, so that letters stay
         small in large panels."""
         ratio = self.panel_width / 240
-        return ratio if ratio < 1 else math.sqrt(ratio)
+        if ratio < 1:
+            return 1.0 if self.legible else ratio
+        return math.sqrt(ratio)
 
     @property
     def ticks(self) -> bool:

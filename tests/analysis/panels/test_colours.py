@@ -147,6 +147,17 @@ def test_meanings_that_occur_together_have_distinct_colours(reader, name):
         assert np.maximum(bright[1:] / bright[0], bright[0] / bright[1:]).min() > 2.99
 
 
+@pytest.mark.parametrize("name", STYLES)
+@pytest.mark.parametrize("reader", READERS)
+def test_bands_beside_each_other_are_distinct(reader, name):
+    with style_in_use(name):
+        for meanings in (colours.PHASES, ("drop", "rise")):
+            rgb = np.array([to_rgb(colours.colour(meaning)) for meaning in meanings])
+            bands = colours.pale_colours(rgb, colours.BAND_OPACITY)
+            item = np.vstack([bands, to_rgb(colours.colour("background"))])
+            assert (distances(item, reader) + np.eye(len(item))).min() > 0.045
+
+
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
     "task",

@@ -117,3 +117,14 @@ def test_limits_of_nothing_of_one_point_and_of_huge_numbers():
     assert ticks.shape == (16, 2)
     assert (np.diff(ticks[:4, 0]) > 0).all()
     assert ticks[0, 1] < ticks[-1, 1]  # the lowest row first
+
+
+def test_limits_that_follow_partly_show_growth():
+    places = np.geomspace(1, 16, 101)[:, None, None] * np.array([[-1.0, -1], [1, 1]])
+    halves = []
+    for follow in (1.0, 0.5):
+        views = following_limits(places, np.arange(101), 101, follow=follow).views
+        assert (np.abs(places) <= views[:, None, :, 1]).all()
+        halves.append(views[:, 0, 1])
+    assert halves[0][-1] == pytest.approx(halves[1][-1])
+    assert halves[0][10] / halves[1][10] == pytest.approx(16**-0.45, rel=0.1)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from analysis.panels import EventMark
-from analysis.plots import EVENT_HOLD, film_frames, nearest_frame
+from analysis.plots import film_frames, nearest_frame
 from analysis.plots.drawing import film_timeline
 from dynamics.settings import SettingsError
 from tests.analysis.plots.drawing.test_artists import FRAMES, make_scene
@@ -55,19 +55,24 @@ def test_from_a_step_to_another():
             film_frames([make_scene()], **words)
 
 
-def test_time_is_slow_around_events():
-    marks = (EventMark("drop", 160, 192, 224), EventMark("plateau", 320, 400, 480))
-    result = film_frames([make_scene(detect_events=lambda: marks)], by_events=True)
-    assert np.flatnonzero(result.holds == EVENT_HOLD).tolist() == [
-        3,
-        4,
-        5,
-        6,
-        7,
-        8,
-        9,
-    ]  # 5 to 7, and two beside
-    assert set(result.holds.tolist()) == {1, EVENT_HOLD}
+def test_films_are_slow_around_events_and_fast_in_plateaus():
+    marks = (EventMark("drop", 160, 192, 224), EventMark("plateau", 320, 480, 640))
+    scene = make_scene(detect_events=lambda: marks)
+    result = film_frames([scene], by_events=True, last=3)
+    shown = dict(zip(result.frames[:, 0].tolist(), result.holds.tolist(), strict=True))
+    near = range(3, 10)  # 5 to 7, and two beside
+    assert min(shown[frame] for frame in near) >= 1
+    assert sum(shown[frame] for frame in near) >= 0.6 * FRAMES
+    assert 0 < sum(frame > 10 for frame in shown) <= 4  # of ten frames in the plateau
+    assert (min(shown), max(shown), shown[FRAMES - 1]) == (0, FRAMES - 1, 3)
+    assert result.length == pytest.approx(FRAMES + 3, abs=1)
+    assert film_frames([scene], by_events=True, most=9).length <= 10
+
+
+def test_films_without_events_show_every_frame_equally_long():
+    result = film_frames([make_scene(detect_events=tuple)], by_events=True)
+    assert result.frames[:, 0].tolist() == list(range(FRAMES))
+    assert set(result.holds[:-1].tolist()) == {1}
 
 
 def test_two_scenes_go_by_one_clock():
