@@ -210,10 +210,8 @@ def table_ensembles(
     Raises SettingsError if the setting of the rows has a value other than the default,
     and as `simulate` does."""
     table = TABLES[settings.system]
-    result, values = (
-        getattr(settings, table.setting),
-        [f"{value:g}" for value in table.printed],
-    )
+    result = getattr(settings, table.setting)
+    values = [f"{value:g}" for value in table.printed]
     if result != getattr(type(settings), table.setting):
         allowed = (
             f"no value here: the table has rows for {', '.join(values[:-1])} and"

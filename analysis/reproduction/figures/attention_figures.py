@@ -34,8 +34,8 @@ def vc8(data: FigureData) -> DrawnFigure:
     rule = (
         f"Chosen: {chosen.why}; its maps correlate by {own[chosen.run]:.2f}. Each row"
         " is a sequence, its "
+        f"{network.settings.sparsity} non-spurious tokens first. Rows sum to 1."
     )
-    rule += f"{network.settings.sparsity} non-spurious tokens first. Rows sum to 1."
     return DrawnFigure(
         figure,
         name_run(trajectory, chosen.run),

@@ -125,10 +125,8 @@ def _plot_first_run_of_kind(data: FigureData, *kinds: Kind) -> DrawnFigure:
             f"the run that was asked for, labelled {label.label}: {label.reason}",
         )
     figure = plot_circuit_panels(trajectory, chosen.run, data.small)
-    here, seeds = (
-        f"{name_run(trajectory, chosen.run)}, at the end",
-        [int(trajectory["seed"][chosen.run])],
-    )
+    here = f"{name_run(trajectory, chosen.run)}, at the end"
+    seeds = [int(trajectory["seed"][chosen.run])]
     return DrawnFigure(figure, here, f"Chosen: {chosen.why}. {LEGEND}", seeds)
 
 
@@ -171,12 +169,10 @@ def vc1(data: FigureData) -> DrawnFigure:
     rule = (
         f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on"
         " non-spurious positions, all "
-    )
-    rule += (
         "alike, no other position of effect), so this circuit was built by hand with"
         " the properties of section "
+        "3.1. "
     )
-    rule += "3.1. "
     here = "built by hand, as no run is ideal"
     return DrawnFigure(figure, here, rule + LEGEND, about=untrained_summary(settings))
 
@@ -290,10 +286,8 @@ def inherited_weights(
 ) -> str:
     """Which weights a run that began with those of a run of its source has got from
     it."""
-    more, end = (
-        sparse_settings(trajectory).rows - sparse_settings(source).rows,
-        int(source["step"][-1]),
-    )
+    more = sparse_settings(trajectory).rows - sparse_settings(source).rows
+    end = int(source["step"][-1])
     when = "at its end" if begun == end else f"at step {begun} of {end}"
     new = {0: "", 1: ", and a new row of the embedding"}.get(
         more, ", and new rows of the embedding"

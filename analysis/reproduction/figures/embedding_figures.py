@@ -132,8 +132,8 @@ def _plot_with_class_map(data: FigureData, chosen: RunChoice) -> DrawnFigure:
     rule = (
         f"Chosen: {chosen.why}. Left: the embedding at the end. Right: the predicted"
         " class of every point of the "
+        "plane, and the sums of the embeddings of all pairs."
     )
-    rule += "plane, and the sums of the embeddings of all pairs."
     here = f"{name_run(data.only, chosen.run)}, {setting_title(data.only)}"
     return DrawnFigure(figure, here, rule, [int(data.only["seed"][chosen.run])])
 
@@ -146,8 +146,8 @@ def ca_e(data: FigureData) -> DrawnFigure:
     rule = (
         f"{rule[0].upper()}{rule[1:]}. Left of each pair the embedding at the end,"
         " right the predicted class of "
+        "every point of the plane with the pair sums."
     )
-    rule += "every point of the plane with the pair sums."
     seeds = data.only["seed"].values[runs].tolist()
     return DrawnFigure(
         figure, f"{len(runs)} runs, {setting_title(data.only)}", rule, seeds
@@ -213,10 +213,8 @@ def plot_runs_by_trajectory(
             trajectory, range(10, 30), SMALL_COLUMNS if data.small else None
         )
         rules.append(said)
-        embeddings, seeds = (
-            final_embeddings(trajectory)[runs],
-            trajectory["seed"].values[runs].tolist(),
-        )
+        embeddings = final_embeddings(trajectory)[runs]
+        seeds = trajectory["seed"].values[runs].tolist()
         drawn |= dict.fromkeys(seeds)
         kinds = ["○" if is_circle(x) else count_imperfections(x) for x in embeddings]
         blocks.append(
@@ -264,8 +262,8 @@ def ca_f(data: FigureData) -> DrawnFigure:
     rule = (
         f"The first {' and '.join(counts)}, a column each, in three projections on two"
         " axes; the paper does not say "
+        f"which of the six there are for D = 4. {TOKENS_NOTE.capitalize()}."
     )
-    rule += f"which of the six there are for D = 4. {TOKENS_NOTE.capitalize()}."
     return DrawnFigure(
         figure, f"D = 3 and D = 4, {setting_title(data.only)}", rule, list(drawn)
     )
@@ -332,8 +330,8 @@ def ca6(data: FigureData) -> DrawnFigure:
     rule = (
         "All runs. Left: the paper's figure. Middle and right: what the paper says of"
         " it in words (5.2), measured: "
+        "the alignment of hidden weights with pair sums, with chance levels."
     )
-    rule += "the alignment of hidden weights with pair sums, with chance levels."
     return DrawnFigure(
         figure, f"{len(result)} weight decays", rule, data.only["seed"].values.tolist()
     )

@@ -82,8 +82,8 @@ def vc7(data: FigureData) -> DrawnFigure:
     rule = (
         "All runs that have not diverged. The band is the paper's, of ± one standard"
         " deviation; bars are 95% "
+        "intervals of the mean."
     )
-    rule += "intervals of the mean."
     return _draw_ablations(
         data, data.only, f"{runs} runs a value", rule, "mean accuracy"
     )
@@ -153,13 +153,13 @@ def vc9(data: FigureData) -> DrawnFigure:
     about = (
         "sparse modular addition: L = 12, k = 5, d = 2, h = 32,"
         f" {result.attrs['epochs']} epochs, "
+        f"{result.sizes['run']} runs a mark (the paper has 250 a bar)"
     )
-    about += f"{result.sizes['run']} runs a mark (the paper has 250 a bar)"
     rule = (
         "All runs. Left and middle: the paper's figure; “pretrained only” is from"
         " scratch, for E and for 2E epochs, "
+        "as the paper does not say which. Right: what it says of clusters in words."
     )
-    rule += "as the paper does not say which. Right: what it says of clusters in words."
     return DrawnFigure(drawn, f"p = {vocabs[0]} to {vocabs[-1]}", rule, about=about)
 
 
@@ -242,20 +242,16 @@ def vc17(data: FigureData) -> DrawnFigure:
     rule = (
         f"The first {successes[0].sizes['run']} runs. Success: test accuracy above .9. The"
         " paper has one pair of panels "
+        "and does not say of which data. "
     )
-    rule += "and does not say of which data. "
     if len(successes) == 1:
-        drawn, panels = (
-            plot_sparsity(successes, dims),
-            [(0, "success and failure"), (1, "test accuracy")],
-        )
+        drawn = plot_sparsity(successes, dims)
+        panels = [(0, "success and failure"), (1, "test accuracy")]
         here = f"{counts[0]} runs successful"
     else:
         names = [f"{dim}, {count}" for dim, count in zip(dims, counts, strict=True)]
-        drawn, panels = (
-            plot_sparsity(successes, names),
-            [(4 * row, name) for row, name in enumerate(names)],
-        )
+        drawn = plot_sparsity(successes, names)
+        panels = [(4 * row, name) for row, name in enumerate(names)]
         here = ", ".join([dims[0], *(dim.removeprefix("d = ") for dim in dims[1:])])
         rule += "Beside each d: how many are successful. "
     for axes, (_, split, kind) in zip(

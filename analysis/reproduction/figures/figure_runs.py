@@ -119,10 +119,8 @@ def _what(result: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
     if "schema_version" not in result.attrs:
         return f"“{result.attrs.get('title', 'something else')}”"
     settings = read_settings(result)
-    asked, words_of_run = (
-        need.must if isinstance(need, RequiredRuns) else (),
-        [settings.system],
-    )
+    asked = need.must if isinstance(need, RequiredRuns) else ()
+    words_of_run = [settings.system]
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if field.name in asked or value != field.default:
@@ -160,10 +158,8 @@ def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dat
             result.append(need.make(sizes))
             continue
         ensemble = plan_ensemble(need, sizes, ensemble)
-        path, cost = (
-            RUNNER.path(ensemble),
-            f" ({figure.cost})" if sizes == SizeOverrides() else "",
-        )
+        path = RUNNER.path(ensemble)
+        cost = f" ({figure.cost})" if sizes == SizeOverrides() else ""
         plan = (
             "read from the file, or continued"
             if path.exists()

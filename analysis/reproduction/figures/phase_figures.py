@@ -44,10 +44,8 @@ def vc5(data: FigureData) -> DrawnFigure:
     chosen = data.choose(
         lambda: run_with_median_drop_gap(result, successful_runs(trajectory))
     )
-    steps, moments = (
-        trajectory["step"].values,
-        drop_snapshots(trajectory, result, chosen.run),
-    )
+    steps = trajectory["step"].values
+    moments = drop_snapshots(trajectory, result, chosen.run)
     until = int(steps[steps <= moments[-1] + MARGIN * (moments[-1] - steps[0])][-1])
     truncated = truncate_trajectory(trajectory, until)
     scene = build_scene(
@@ -65,23 +63,15 @@ def vc5(data: FigureData) -> DrawnFigure:
     rule = (
         f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2)"
         " as it ends, (3) as the "
-    )
-    rule += (
         "second one begins, (4) as it ends, as analysis.events finds them: epochs"
         f" {epochs} (the paper: 244, 260, "
-    )
-    rule += (
         "340, 365). Above, sequence embeddings on the map of classes, a colour for each"
         " multiset of the "
-    )
-    rule += (
         f"non-spurious tokens; below, the loss until epoch {scene.clock[-1]:g} of"
         f" {trajectory['epoch'].values[-1]:g}."
     )
-    here, seeds = (
-        f"{name_run(trajectory, chosen.run)}, epochs {epochs}",
-        [int(trajectory["seed"][chosen.run])],
-    )
+    here = f"{name_run(trajectory, chosen.run)}, epochs {epochs}"
+    seeds = [int(trajectory["seed"][chosen.run])]
     return DrawnFigure(figure, here, rule, seeds)
 
 
@@ -155,10 +145,8 @@ def run_with_median_drop_gap(result: xr.Dataset, success: np.ndarray) -> RunChoi
     able = np.flatnonzero(np.isfinite(between) & (between > 0) & success)
     word = "successful runs in which these lie apart"
     if not len(able):
-        able, word = (
-            np.flatnonzero(np.isfinite(between)),
-            "runs with two drops, NONE of them successful",
-        )
+        able = np.flatnonzero(np.isfinite(between))
+        word = "runs with two drops, NONE of them successful"
     if not len(able):
         message = (
             f"found no run with two drops of the loss among {len(between)}; more or"

@@ -4,6 +4,9 @@ that draws it."""
 import dataclasses
 import re
 import textwrap
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
 
 from analysis.reproduction.figures import (
     attention_figures,
@@ -24,6 +27,17 @@ from dynamics.settings import (
     ParticleSettings,
     SettingsError,
     SparseSettings,
+)
+
+DRAWING_MODULES = (
+    attention_figures,
+    circuit_figures,
+    embedding_figures,
+    ensemble_figures,
+    origin_figures,
+    phase_figures,
+    spike_figures,
+    transformer_figures,
 )
 
 
@@ -63,12 +77,18 @@ def _full_batch_runs(dim: int) -> RequiredRuns:
 
 
 UPDATES = 4000
-DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SPARSE_RUNS = RequiredRuns(SparseSettings())
 MODULAR = (dataclasses.replace(_modular_runs(1.0), must=("dim",)),)
+DECAY_06 = (_modular_runs(0.6),)
+TABLE_1 = tuple(map(_modular_runs, (1.0, 0.6, 0.3, 0.0)))
+WEIGHT_DECAYS = tuple(_modular_runs(tenths / 10, 10, every=0) for tenths in range(11))
+HIGHER_DIMENSIONS = (_modular_runs(1.0, 7, 3), _modular_runs(1.0, 8, 4))
 PARTICLES = (dataclasses.replace(_particle_runs(1.0), must=("dim",)),)
+TABLE_2 = tuple(map(_particle_runs, (1.0, 2.0, 0.5)))
 SPARSE, PLANE = (SPARSE_RUNS,), (dataclasses.replace(SPARSE_RUNS, must=("dim",)),)
 MINI_BATCHES = (dataclasses.replace(SPARSE_RUNS, weights=False),)
+MINI_BATCHES_3 = (sparse_runs(3, weights=False),)
+FULL_BATCH, FULL_BATCH_3 = (_full_batch_runs(2),), (_full_batch_runs(3),)
 FINETUNING = (
     dataclasses.replace(sparse_runs(2, 100), must=("vocab",)),
     RequiredRuns(SparseSettings(vocab=3), every=0, must=("vocab",), follows=True),
@@ -78,269 +98,30 @@ DIMENSIONS = (
     sparse_runs(3),
     *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32)),
 )
+ABLATIONS = (ensemble_figures.ABLATIONS,)
+TRANSFERS = (ensemble_figures.TRANSFERS,)
 ATTENTION_RATES = tuple(
     attention_rate_claims.ensembles(attention_rate_claims.RATE.default.params)
 )
 GROKKING = tuple(grokking_claims.ensembles(grokking_claims.PHASES.default.params))
-ENOUGH, TWO = SizeOverrides(epochs=100), SizeOverrides(runs=2)
-"""Epochs in which events can be seen, of full batches in every fourth; runs that can
-differ."""
-MINUTE, MINUTES = "1 minute", "2 minutes"
+"""The runs that figures need."""
 
-PAPER_FIGURES = (
-    PaperFigure(
-        "ca1",
-        "embeddings at the end: a grid and a circle",
-        MODULAR,
-        "7 s",
-        embedding_figures.ca1,
-        picks=False,
-    ),
-    PaperFigure(
-        "ca2",
-        "embeddings at the end: an imperfect grid",
-        MODULAR,
-        "7 s",
-        embedding_figures.ca2,
-    ),
-    PaperFigure(
-        "ca3",
-        "a grid: embedding, and class map of the plane with pair sums",
-        MODULAR,
-        "7 s",
-        embedding_figures.ca3,
-    ),
-    PaperFigure(
-        "ca4",
-        "a circle: embedding, class map of the plane with pair sums",
-        MODULAR,
-        "7 s",
-        embedding_figures.ca4,
-    ),
-    PaperFigure(
-        "ca5",
-        "particles at the end: a circle, a grid, an imperfect grid; made with f_a = 1, as in section 6",
-        PARTICLES,
-        "2 s",
-        embedding_figures.ca5,
-        picks=False,
-    ),
-    PaperFigure(
-        "ca6",
-        "size of hidden weights and biases against weight decay, 10 networks each",
-        tuple(_modular_runs(decay, 10, every=0) for decay in DECAYS),
-        "15 s",
-        embedding_figures.ca6,
-        picks=False,
-    ),
-    PaperFigure(
-        "ca-c",
-        "embeddings at the end, seeds 10 to 29, weight decay 1, .6, .3 and 0",
-        tuple(map(_modular_runs, (1.0, 0.6, 0.3, 0.0))),
-        "30 s",
-        embedding_figures.ca_c,
-        picks=False,
-    ),
-    PaperFigure(
-        "ca-d",
-        "particles at the end, seeds 10 to 29, f_a = 1, 2 and .5",
-        tuple(map(_particle_runs, (1.0, 2.0, 0.5))),
-        "5 s",
-        embedding_figures.ca_c,
-        picks=False,
-    ),
-    PaperFigure(
-        "ca-e",
-        "embeddings beside class maps, seeds 10 to 23, weight decay .6",
-        (_modular_runs(0.6),),
-        "7 s",
-        embedding_figures.ca_e,
-        picks=False,
-    ),
-    PaperFigure(
-        "ca-f",
-        "embeddings with D = 3 (7 runs) and D = 4 (8 runs), three projections each; the paper does not "
-        "specify which three of six for D = 4; here neighbouring axes",
-        (_modular_runs(1.0, 7, 3), _modular_runs(1.0, 8, 4)),
-        "5 s",
-        embedding_figures.ca_f,
-        picks=False,
-    ),
-    PaperFigure(
-        "vc1",
-        "the ideal circuit: embeddings, attention, values, sequence embeddings and the class map; "
-        "constructed by hand if no run is ideal",
-        SPARSE,
-        MINUTE,
-        circuit_figures.vc1,
-    ),
-    PaperFigure(
-        "vc2",
-        "the same, with faulty attention that the values correct",
-        SPARSE,
-        MINUTE,
-        circuit_figures.vc2,
-    ),
-    PaperFigure(
-        "vc3",
-        "the same, with partially learned invariances",
-        SPARSE,
-        MINUTE,
-        circuit_figures.vc3,
-    ),
-    PaperFigure(
-        "vc4", "the same for a fuzzy construction", SPARSE, MINUTE, circuit_figures.vc4
-    ),
-    PaperFigure(
-        "vc5",
-        "two-phase learning: the map of classes with the sequence embeddings where the two drops of the "
-        "loss begin and end, as they are found",
-        SPARSE,
-        MINUTE,
-        phase_figures.vc5,
-        ENOUGH,
-    ),
-    PaperFigure(
-        "vc6",
-        "test accuracy of one run against batch size, width, learning rate, MLP discount",
-        (ensemble_figures.ABLATIONS,),
-        "30 minutes",
-        ensemble_figures.vc6,
-        picks=False,
-    ),
-    PaperFigure(
-        "vc7",
-        "the same for 100 runs: mean and standard deviation",
-        (ensemble_figures.ABLATIONS,),
-        "30 minutes",
-        ensemble_figures.vc7,
-        TWO,
-        picks=False,
-    ),
-    PaperFigure(
-        "vc8",
-        "attention at the start and the end of training, p = 2",
-        SPARSE,
-        MINUTE,
-        attention_figures.vc8,
-    ),
-    PaperFigure(
-        "vc9",
-        "accuracy for p = 2 to 10 from scratch and finetuned from p = 2",
-        (ensemble_figures.TRANSFERS,),
-        "10 minutes",
-        ensemble_figures.vc9,
-        picks=False,
-    ),
-    PaperFigure(
-        "vc10",
-        "a circuit as in figure 2 with a token more, p = 3",
-        FINETUNING,
-        MINUTES,
-        circuit_figures.vc10,
-    ),
-    PaperFigure(
-        "vc11",
-        "the same after 1000 epochs of finetuning",
-        FINETUNING,
-        MINUTES,
-        circuit_figures.vc11,
-    ),
-    PaperFigure(
-        "vc12",
-        "steps near the origin of the normalisation: a sketch as the paper's; next to it slopes of the "
-        "norms, and distances of runs from the origin",
-        SPARSE,
-        MINUTE,
-        origin_figures.vc12,
-        picks=False,
-    ),
-    PaperFigure(
-        "vc13",
-        "a loss spike, sequence embeddings before and after",
-        SPARSE,
-        MINUTES,
-        spike_figures.vc13,
-        ENOUGH,
-    ),
-    PaperFigure(
-        "vc14",
-        "the same spike: change of sequence embeddings, MLP output weights, change of the MLP's "
-        "response",
-        PLANE,
-        MINUTES,
-        spike_figures.vc14,
-        ENOUGH,
-    ),
-    PaperFigure(
-        "vc15",
-        f"losses, accuracies and gradient norms of a run trained on full batches, {UPDATES} updates "
-        "(unknown in VC)",
-        (_full_batch_runs(2),),
-        MINUTES,
-        ensemble_figures.vc15,
-        ENOUGH,
-    ),
-    PaperFigure(
-        "vc16",
-        "the same with mini-batches",
-        MINI_BATCHES,
-        MINUTE,
-        ensemble_figures.vc15,
-        ENOUGH,
-    ),
-    PaperFigure(
-        "vc17",
-        "sparsity of activations against the threshold, 20 runs",
-        SPARSE,
-        MINUTE,
-        ensemble_figures.vc17,
-        TWO,
-        picks=False,
-    ),
-    PaperFigure(
-        "vc18",
-        "figure 15 with d = 3",
-        (_full_batch_runs(3),),
-        MINUTES,
-        ensemble_figures.vc15,
-        ENOUGH,
-    ),
-    PaperFigure(
-        "vc19",
-        "figure 16 with d = 3",
-        (sparse_runs(3, weights=False),),
-        "20 s",
-        ensemble_figures.vc15,
-        ENOUGH,
-    ),
-    PaperFigure(
-        "vc20",
-        "figure 17 with d = 2, 3, 4, 8, 16 and 32, 20 runs each",
-        DIMENSIONS,
-        "5 minutes",
-        ensemble_figures.vc17,
-        TWO,
-        picks=False,
-    ),
-    PaperFigure(
-        "zl-rates",
-        "gradient symmetricity, distance irrelevance and circularity over the attention rate, "
-        "beside the table of ZL's runs",
-        ATTENTION_RATES,
-        "20 minutes",
-        transformer_figures.zl_rates,
-        picks=False,
-    ),
-    PaperFigure(
-        "na-phases",
-        "losses, progress measures and phases of a network that generalises late",
-        GROKKING,
-        "5 minutes",
-        transformer_figures.na_phases,
-        picks=False,
-    ),
-)
+
+def _read_figures() -> Iterator[PaperFigure]:
+    """The figures that figures.toml lists, in its order."""
+    text = files("analysis.reproduction.figures").joinpath("figures.toml")
+    functions = {
+        name: value
+        for module in DRAWING_MODULES
+        for name, value in vars(module).items()
+    }
+    for name, row in tomllib.loads(text.read_text("utf-8")).items():
+        least = SizeOverrides(**row.pop("least", {}))
+        needs, draw = globals()[row.pop("needs")], functions[row.pop("draw")]
+        yield PaperFigure(name, needs=needs, draw=draw, least=least, **row)
+
+
+PAPER_FIGURES = tuple(_read_figures())
 
 
 def get_paper_figure(name: str) -> PaperFigure:

@@ -41,10 +41,8 @@ TRAINING = ("batch", "lr")
 def settings_summary(*trajectories: xr.Dataset) -> str:
     """Task, settings, length and runs of trajectories of one system; a setting that
     differs has all its values."""
-    settings, first = (
-        [read_settings(trajectory) for trajectory in trajectories],
-        trajectories[0],
-    )
+    settings = [read_settings(trajectory) for trajectory in trajectories]
+    first = trajectories[0]
     steps = [int(trajectory["step"][-1]) for trajectory in trajectories]
     lengths = [
         str(step // (setting.epoch_steps or 1))

@@ -65,10 +65,8 @@ def highest_crossing_spike(data: FigureData) -> _SpikeReplay:
     boundary, which explains it; see `analysis.transitions.spike_replays`. Where there
     is none, the highest one that rises. Raises TrajectoryError."""
     trajectory = data.only
-    settings, (spikes, of) = (
-        sparse_settings(trajectory),
-        highest_spikes(trajectory, data.run),
-    )
+    settings = sparse_settings(trajectory)
+    (spikes, of) = highest_spikes(trajectory, data.run)
     result: tuple[RecordedSpike, dict] | None = None
     why = (
         f"NO spike of the {len(spikes)} highest {of} is explained by a boundary that is"
@@ -79,12 +77,10 @@ def highest_crossing_spike(data: FigureData) -> _SpikeReplay:
             trajectory, spike, training_sequences(settings, spike.seed)
         ).values
         if what and what["cause"] == "feed-forward" and what["explained"]:
-            result, why = (
-                (spike, what),
-                (
-                    f"the highest spike {of} that sequences which cross a decision"
-                    " boundary explain"
-                ),
+            result = (spike, what)
+            why = (
+                f"the highest spike {of} that sequences which cross a decision"
+                " boundary explain"
             )
             break
         if what and not result:
@@ -113,15 +109,11 @@ def highest_spikes(
     """
     spikes, success = recorded_spikes(trajectory), successful_runs(trajectory)
     if run is not None:
-        spikes, of = (
-            [spike for spike in spikes if spike.run == run],
-            "of the run that was asked for",
-        )
+        spikes = [spike for spike in spikes if spike.run == run]
+        of = "of the run that was asked for"
     elif any(success[spike.run] for spike in spikes):
-        spikes, of = (
-            [spike for spike in spikes if success[spike.run]],
-            f"of the {int(success.sum())} successful runs",
-        )
+        spikes = [spike for spike in spikes if success[spike.run]]
+        of = f"of the {int(success.sum())} successful runs"
     else:
         of = f"of {len(success)} runs, none of them successful with a spike,"
     if not spikes:
@@ -246,16 +238,12 @@ def vc13(data: FigureData) -> DrawnFigure:
     rule = (
         f"Chosen: {result.why}. Replayed step by step: before is the spike's foot;"
         " after is "
-    )
-    rule += (
         f"{format_delay(result.moments)}, behind the step with the largest rise. Below:"
         " distinct training sequences "
-    )
-    rule += (
         "in the colour of their class, on the map of predicted classes, enlarged to the"
         " sequences that become "
+        "wrong; both have the same limits. Axes are not equal."
     )
-    rule += "wrong; both have the same limits. Axes are not equal."
     return DrawnFigure(figure, result.here, rule, [result.spike.seed])
 
 
@@ -356,20 +344,12 @@ def vc14(data: FigureData) -> DrawnFigure:
     rule = (
         f"Chosen, as in figure 13: {spike.why}. Before is the spike's foot, after is"
         f" {format_delay(spike.moments)}. "
-    )
-    rule += (
         "Left: means of the sequence embeddings of distinct training sequences with the"
         " same tokens, in any order, "
-    )
-    rule += (
         "at the positions that count; an arrow leads from before to after. Right: the"
         " response of the feed-forward "
-    )
-    rule += (
         "layer to these sequences, along the line on which the assemblers lie; colours"
         " are those of the correct "
-    )
-    rule += (
         f"class. In the mean over sequences ξ moves by {moved[0]:.2g}, ζ by"
         f" {moved[1]:.2g}. Axes are not equal."
     )

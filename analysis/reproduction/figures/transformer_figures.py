@@ -37,8 +37,8 @@ def zl_rates(data: FigureData) -> DrawnFigure:
     rule = (
         "All runs that have not diverged. Grey: means of ZL's table of one-layer runs,"
         " each over a fifth of the "
+        "range of α."
     )
-    rule += "range of α."
     seeds = data.only["seed"].values.tolist()
     return DrawnFigure(
         drawn,

@@ -73,13 +73,13 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     accuracies, _ = run_ablation(designs, runner.scheduler)
     data = {}
     for name, design in designs.items():
-        accuracy, losses = (
+        accuracy = (
             accuracies[f"accuracy_{name}"]
             .sel(split="test")
             .transpose(name, "run")
-            .values,
-            [],
+            .values
         )
+        losses = []
         for point in design.points:
             with open_trajectory(point.path) as trajectory:
                 losses.append(trajectory["loss"].isel(step=0).sel(split="train").values)
@@ -117,10 +117,8 @@ def accuracy_jumps(evidence: xr.Dataset, panel: str) -> Estimate:
     values, accuracies = _accuracies(evidence, panel)
     change = np.abs(np.diff(accuracies, axis=0))
     totals, hits = np.isfinite(change).sum(axis=0), (change > 0.1).sum(axis=0)
-    jumps, of = (
-        as_percentage(clustered_binomial_interval(hits, totals)),
-        f"steps between values, of {len(totals)} runs",
-    )
+    jumps = as_percentage(clustered_binomial_interval(hits, totals))
+    of = f"steps between values, of {len(totals)} runs"
     if not totals.any():
         return Estimate(
             jumps, 0, of, note="no two values at which runs have not diverged"
@@ -151,10 +149,10 @@ def panel_regularity(evidence: xr.Dataset, panel: str) -> Estimate:
             of,
             note="too few values at which enough runs have not diverged",
         )
-    single, half = (
-        jackknife_runs(lambda runs: _correlation_of_runs(accuracies[:, runs]), count),
-        count // 2,
+    single = jackknife_runs(
+        lambda runs: _correlation_of_runs(accuracies[:, runs]), count
     )
+    half = count // 2
     if not np.isfinite(single.value):
         return Estimate(
             NO_INTERVAL, count, of, note="accuracy is the same at all values"

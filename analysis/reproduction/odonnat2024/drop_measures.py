@@ -118,10 +118,8 @@ def measure_drops(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
         disable=None,
         leave=False,
     ):
-        one, frames = (
-            trajectory.isel(run=run),
-            _frames_of_moments(drops.isel(run=run), steps),
-        )
+        one = trajectory.isel(run=run)
+        frames = _frames_of_moments(drops.isel(run=run), steps)
         present = frames >= 0
         with run_error_context(trajectory, run):
             weights = learning_phases.sequence_embedding_weights(
@@ -206,10 +204,8 @@ def _changes_by_drop(
     fraction of sequences that the later MLP reclassifies; and the change of the MLP's
     weights relative to their norm."""
     tokens = reference_sequences(network.settings)
-    target, sequences = (
-        torch.from_numpy(sparse_sum(tokens, network.settings)),
-        torch.from_numpy(tokens),
-    )
+    target = torch.from_numpy(sparse_sum(tokens, network.settings))
+    sequences = torch.from_numpy(tokens)
     before, after = network.unflatten(pair[0]), network.unflatten(pair[1])
     mixed = after | {
         name: before[name] for name in learning_phases.SEQUENCE_EMBEDDING_WEIGHTS
@@ -313,10 +309,8 @@ def measure_settling(trajectory: xr.Dataset) -> xr.DataArray:
 
     NaN for runs that have diverged, and where a layer does not move.
     """
-    epochs, alive = (
-        trajectory["epoch"].values.astype(np.float64),
-        not_diverged(trajectory),
-    )
+    epochs = trajectory["epoch"].values.astype(np.float64)
+    alive = not_diverged(trajectory)
     times = np.full((len(WAYS), len(alive), trajectory.sizes["layer"]), np.nan)
     for layer, name in enumerate(trajectory["layer"].values.tolist()):
         remaining = remaining_ways(

@@ -75,10 +75,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Circuits of the source, of the same with a third token, and of both ways to p =
     3, by run."""
     design = transfer_claims.experiment_design({**params, "vocabs": [WIDER]})
-    source, wider = (
-        design.source,
-        transfer_design.larger_vocabulary_settings(design.source, WIDER),
-    )
+    source = design.source
+    wider = transfer_design.larger_vocabulary_settings(design.source, WIDER)
     begun, device = design.epochs * source.epoch_steps, runner.device
     path, first = train_ensemble(source, design, 2 * design.epochs, device)
     _, scratch = train_ensemble(wider, design, 2 * design.epochs, device)
@@ -279,10 +277,8 @@ def _count_same_targets(source: SparseSettings, vocab: int) -> int:
     The non-spurious tokens change places, and all others their values.
     """
     settings = dataclasses.replace(source, vocab=vocab, table=0)
-    generator, counting = (
-        random_stream(vocab, "finetuning/task"),
-        list(settings.counting),
-    )
+    generator = random_stream(vocab, "finetuning/task")
+    counting = list(settings.counting)
     tokens = generator.integers(0, vocab, (CHECKED, settings.length))
     changed = generator.integers(0, vocab, tokens.shape)
     changed[:, counting] = generator.permuted(tokens[:, counting], axis=1)

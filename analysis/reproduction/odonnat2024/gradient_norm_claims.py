@@ -91,14 +91,10 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 
 def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
-    layers, runs = (
-        [*map(str, trajectory["layer"].values), WHOLE],
-        trajectory.sizes["run"],
-    )
-    counts, growth = (
-        np.full((3, runs, len(layers), len(KINDS)), np.nan),
-        np.full(runs, np.nan),
-    )
+    layers = [*map(str, trajectory["layer"].values), WHOLE]
+    runs = trajectory.sizes["run"]
+    counts = np.full((3, runs, len(layers), len(KINDS)), np.nan)
+    growth = np.full(runs, np.nan)
     epochs = trajectory["epoch"].values.astype(np.float64)
     updates = (
         ((trajectory["update_norm"].astype(np.float64) ** 2).sum("layer") ** 0.5)

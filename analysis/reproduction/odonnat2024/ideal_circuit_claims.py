@@ -118,10 +118,8 @@ def _network_properties(network: ClusteringHead, seed: int) -> dict[str, float]:
         for name, values in drawn.items()
     }
     direction = first["query"] / first["query"].norm()
-    alike, away = (
-        first["position_embedding"].clone(),
-        first["position_embedding"].clone(),
-    )
+    alike = first["position_embedding"].clone()
+    away = first["position_embedding"].clone()
     alike[counting] = first["position_embedding"][counting[0]]
     away[counting] += AWAY * direction
     away[spurious] -= AWAY * direction

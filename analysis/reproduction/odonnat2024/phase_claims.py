@@ -56,11 +56,9 @@ MOMENTS_OVER_TIME = 201
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Drops, escapes, speeds, clusters and decreases of the loss of every run."""
     need = default_networks(params)[0]
-    trajectory, epoch_steps, unit = (
-        runner.ensemble(need),
-        need.settings.epoch_steps or 1,
-        {"units": "epoch"},
-    )
+    trajectory = runner.ensemble(need)
+    epoch_steps = need.settings.epoch_steps or 1
+    unit = {"units": "epoch"}
     values = loss_events.trajectory_scalar(trajectory, "loss")
     drops = loss_events.first_two_drops(
         loss_events.event_table(values), trajectory.sizes["run"]

@@ -27,11 +27,9 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def _ensembles_by_name(params: Params) -> dict[str, RequiredRuns]:
     """The ensembles by name, that of the default recipe first."""
-    settings, runs, epochs = (
-        SparseSettings(**params.get("settings", {})),
-        params["runs"],
-        params.get("epochs"),
-    )
+    settings = SparseSettings(**params.get("settings", {}))
+    runs = params["runs"]
+    epochs = params.get("epochs")
     changed = interventions.intervention_settings(
         settings, **params.get("remedies", {})
     )

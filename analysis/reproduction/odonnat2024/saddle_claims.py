@@ -65,11 +65,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 
 def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
-    network, runs, steps = (
-        clustering_head_of(trajectory),
-        trajectory.sizes["run"],
-        trajectory["step"].values,
-    )
+    network = clustering_head_of(trajectory)
+    runs = trajectory.sizes["run"]
+    steps = trajectory["step"].values
     events = event_table(trajectory_scalar(trajectory, "loss"))
     values = np.full((2, runs, len(MOMENTS)), np.nan)
     for run in tqdm(
@@ -110,10 +108,8 @@ def event_steps(events: xr.Dataset, steps: np.ndarray) -> list[float]:
     lacks."""
     kinds, initial = events["kind"].values, events["initial"].values.astype(bool)
     begin, end, middle = (events[name].values for name in ("begin", "end", "middle"))
-    drops, plateaus = (
-        np.flatnonzero((kinds == "drop") & ~initial),
-        np.flatnonzero(kinds == "plateau"),
-    )
+    drops = np.flatnonzero((kinds == "drop") & ~initial)
+    plateaus = np.flatnonzero(kinds == "plateau")
     before = [p for p in plateaus if len(drops) and end[p] <= begin[drops[0]]]
     between = [
         p

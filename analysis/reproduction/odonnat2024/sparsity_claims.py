@@ -187,10 +187,8 @@ def success_sparsity(
 ) -> Estimate:
     """Rank-biserial correlation of success with the mean sparsity over log eps in the
     paper's range."""
-    success, mean = (
-        _successes(evidence, dim, runs),
-        runs_of_dim(evidence, dim, runs)["mean_sparsity"].values,
-    )
+    success = _successes(evidence, dim, runs)
+    mean = runs_of_dim(evidence, dim, runs)["mean_sparsity"].values
     interval = rank_biserial(mean[success], mean[~success])
     note = f"above .9: {success.sum()} of {success.size} runs"
     estimate = Estimate(

@@ -319,10 +319,8 @@ def _note(spikes: xr.Dataset, condition: str) -> str:
             *largest
         )
     if condition == "flips over all steps":
-        count, most = (
-            int((spikes["flip_steps"] > 0).sum()),
-            100 * float(spikes["flip_rise"].max()),
-        )
+        count = int((spikes["flip_steps"] > 0).sum())
+        most = 100 * float(spikes["flip_rise"].max())
         return (
             f"vectors flip in {count} spikes and account for at most {most:.0f}% of the"
             " rise; "

@@ -152,20 +152,16 @@ def vocabulary_correlation(evidence: xr.Dataset) -> Estimate:
 def finetuning_gain(evidence: xr.Dataset, vocab: int, over: str = SCRATCH) -> Estimate:
     """Mean test accuracy of finetuned runs minus that of runs from scratch, in
     points."""
-    tuned, other = (
-        _final_accuracies(evidence, FINETUNED, vocab),
-        _final_accuracies(evidence, over, vocab),
-    )
+    tuned = _final_accuracies(evidence, FINETUNED, vocab)
+    other = _final_accuracies(evidence, over, vocab)
     both = tuned.size and other.size
     note = (
         f"{100 * tuned.mean():.1f}% finetuned, {100 * other.mean():.1f}% from scratch"
         if both
         else ""
     )
-    difference, effect = (
-        as_percentage(difference_interval(tuned, other)),
-        samples.cohens_d(tuned, other),
-    )
+    difference = as_percentage(difference_interval(tuned, other))
+    effect = samples.cohens_d(tuned, other)
     return Estimate(difference, len(tuned), "runs", effect, "Cohen's d", note)
 
 

@@ -40,10 +40,8 @@ def test_table_2_is_within_the_papers_intervals(fa, circles, imperfections, caps
 
 
 def test_printed_rows_are_of_the_papers_settings_only():
-    networks, particles = (
-        ModularSettings(weight_decay=0.3),
-        ParticleSettings(fa=2.0, step_rule="direction"),
-    )
+    networks = ModularSettings(weight_decay=0.3)
+    particles = ParticleSettings(fa=2.0, step_rule="direction")
     assert printed_row(networks, 2000) == TABLE_1[0.3]
     assert printed_row(particles, 100) == TABLE_2[2.0]
     assert printed_row(networks, 1000) is printed_row(particles, 99) is None

@@ -290,10 +290,8 @@ def test_caption_and_alt_text_name_the_drawn_panels_and_runs(name, drawn, opened
     panels = drawn_panel_names(result.figure)
     assert len(panels) == DRAWN[name][1] - len(keys)
     assert all(panels)
-    alt, caption = (
-        paper_figure.paper_figure_alt(result),
-        paper_figure.paper_figure_caption(result),
-    )
+    alt = paper_figure.paper_figure_alt(result)
+    caption = paper_figure.paper_figure_caption(result)
     assert alt.startswith(
         tuple(
             item

@@ -21,10 +21,8 @@ from tests.polygons import polygon
 def test_verdicts_follow_the_number_of_structures(
     near, imperfections, chance, expected
 ):
-    runs, rare = (
-        np.arange(30),
-        {"imperfections": 135.0, "circle_distance": 0.4, "grid_distance": 0.1},
-    )
+    runs = np.arange(30)
+    rare = {"imperfections": 135.0, "circle_distance": 0.4, "grid_distance": 0.1}
     rows = np.broadcast_arrays(
         np.where(runs < near, 0.0, 100.0) + imperfections + runs - 15,
         chance,

@@ -23,10 +23,8 @@ def made_runs(fewer=3.0, after=0.8, name=SMOOTH, escaped=40):
     late = np.array([[5.0], [5.0 - fewer]]) + np.arange(40) // np.array([[1], [2]]) % 2
     since = np.full((2, 40), 1000.0)
     late[1, escaped:], since[1, escaped:] = 0, 0
-    test, coords = (
-        np.repeat([[1.0], [after]], 40, axis=1),
-        {"remedy": [remedy_claims.UNCHANGED, name]},
-    )
+    test = np.repeat([[1.0], [after]], 40, axis=1)
+    coords = {"remedy": [remedy_claims.UNCHANGED, name]}
     return dataset(
         ("remedy", "run"), coords, spikes=late, late=late, since=since, test=test
     )

@@ -112,10 +112,8 @@ def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
 def test_measures_of_networks_are_those_of_the_progress_command():
     settings = TransformerSettings(n=7, dim=8, heads=2, attention_rate=0.5)
     trajectory = simulate(settings, runs=2, steps=20, every=4, progress=False)
-    data, expected = (
-        attention_rate_claims.network_measures(trajectory),
-        measure_progress(trajectory).isel(step=-1),
-    )
+    data = attention_rate_claims.network_measures(trajectory)
+    expected = measure_progress(trajectory).isel(step=-1)
     names = ("gradient_symmetricity", "distance_irrelevance", "component_circularity")
     for measure, name in zip(attention_rate_claims.MEASURES, names, strict=True):
         np.testing.assert_allclose(data[measure], expected[name])
