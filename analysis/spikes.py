@@ -1,17 +1,21 @@
 """Spikes of the training loss of VC's network: replayed, attributed to a cause, and the
-cause tested (VC section 4.3).
+cause tested (VC section 4.3). Spikes of a recorded model: attributed to a layer.
 
 python -m analysis.spikes RUN.nc
 python -m analysis.spikes RUN.nc --most 50
+python -m analysis.spikes MINE.nc --model my_model.py
 """
 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis import plots, transitions
+import dynamics
+from analysis import output, plots, transitions
 from analysis.command_line.record import (
+    PRINTED_ROWS,
     Analysis,
     Measurement,
     Report,
@@ -19,7 +23,7 @@ from analysis.command_line.record import (
 )
 from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
-from dynamics.settings import check_integer
+from dynamics.settings import RecordedSettings, SettingsError, check_integer
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -57,17 +61,53 @@ another cause does. Intervals are 95%
 over runs"""
 
 
+OWN_COLUMNS = (
+    Column("seed", "seed"),
+    Column("step", "step"),
+    Column("change at", "at"),
+    Column("loss before", "loss_before", digits=4),
+    Column("after", "loss_after", digits=4),
+    Column("cause", "cause"),
+    Column("frozen", "frozen", digits=0, scale=100),
+    Column("alone", "alone", digits=0, scale=100),
+    Column("flipped", "flipped", digits=0, scale=100),
+    Column("unflipped", "unflipped", digits=0, scale=100),
+)
+
+OWN_LEGEND = """change at: the step before the largest rise of the loss between two recorded frames; \
+-1 if it does not rise
+cause: the layer whose freezing in this change leaves the least of the rise, if that is \
+less than half
+frozen, alone: % of the rise that remains with this layer as before, and with all \
+others as before
+flipped: % of the normalised vectors that turn by more than 90 degrees and move by more \
+than their length;
+unflipped: % of the rise that remains if these leave the normalisation as before"""
+
+
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
     """Replay every spike of the training loss step by step from the nearest restart
     state, and attribute the update with the largest rise of the loss to the
     normalisation (a vector reverses its direction), to the feed-forward layer (sequence
     embeddings cross a decision boundary of the MLP), to both or to neither. The update
-    is then repeated without the cause (VC section 4.3)."""
+    is then repeated without the cause (VC section 4.3).
+
+    Spikes of a recorded model with weights=True and a model file are attributed to the
+    layer without which the loss does not rise between two recorded frames."""
 
     most: int | None = None
     """Number of spikes to examine, evenly spaced over runs; 100 spikes take about a
     minute. Default: all."""
+    model: Path | None = None
+    """For a recorded model: model file, a Python file, which is executed. Default: the
+    model file in the trajectory."""
+    trust_model: bool = False
+    """Run the model file that is stored in the trajectory, even if it never ran on this
+    computer."""
+    normalised: str | None = None
+    """For a recorded model: name of a layer of normalisation in the module of the model
+    file; spikes are also tested for vectors that it turns."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
     def __post_init__(self) -> None:
@@ -80,11 +120,22 @@ def measure(
     selection: Selection,
     detection: DetectionConfig,
     most: int | None,
+    model: Path | None,
+    trust_model: bool,
+    normalised: str | None,
 ) -> xr.Dataset:
     spikes = transitions.recorded_spikes(trajectory, detection)
-    result = transitions.attribute_spikes(
-        trajectory, transitions.evenly_spaced_spikes(spikes, most)
-    )
+    examined = transitions.evenly_spaced_spikes(spikes, most)
+    if trajectory.attrs["system"] == RecordedSettings.system:
+        functions = dynamics.find_model(trajectory, model, trust_model)
+        if functions is None:
+            allowed = "a model file with logits and training_pairs, or a loss"
+            raise SettingsError("model", "none", allowed)
+        result = transitions.attribute_own_spikes(
+            trajectory, examined, functions, normalised
+        )
+    else:
+        result = transitions.attribute_spikes(trajectory, examined)
     return result.assign_attrs(recorded=len(spikes), **dataclasses.asdict(detection))
 
 
@@ -122,7 +173,19 @@ def describe_spikes(measurement: Measurement) -> str:
     return text
 
 
+def own_report(measurement: Measurement) -> Report:
+    """The report on a recorded model: a row for each spike."""
+    result = measurement.result
+    table = output.make_table(transitions.own_spike_rows(result))
+    columns = [column for column in OWN_COLUMNS if column.name in table]
+    count, examined = result.attrs["recorded"], result.sizes["spike"]
+    summary = f"\n{count} spikes, {examined} examined"
+    return Report(table, columns, OWN_LEGEND, summary, rows=slice(PRINTED_ROWS))
+
+
 def report(measurement: Measurement) -> Report:
+    if measurement.trajectory.attrs["system"] == RecordedSettings.system:
+        return own_report(measurement)
     result = measurement.result
     smooth = int(transitions.smooth_norm_applies(result).sum())
     return Report(

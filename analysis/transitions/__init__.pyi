@@ -39,6 +39,8 @@ from .loss_events import trajectory_scalar as trajectory_scalar
 from .overview import MEASURES as MEASURES
 from .overview import lagged_correlation as lagged_correlation
 from .overview import run_overview as run_overview
+from .own_spikes import attribute_own_spikes as attribute_own_spikes
+from .own_spikes import own_spike_rows as own_spike_rows
 from .spike_replays import attribute_spikes as attribute_spikes
 from .spike_replays import cause_table as cause_table
 from .spike_replays import evenly_spaced_spikes as evenly_spaced_spikes

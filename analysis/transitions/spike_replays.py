@@ -23,6 +23,7 @@ from analysis.transitions.loss_events import event_table, trajectory_scalar
 from analysis.transitions.spike_steps import step_measures
 from dynamics.branching import replay
 from dynamics.networks.from_trajectory import clustering_head_of, weights
+from dynamics.settings import RecordedSettings
 
 MAX_FRAMES_BEFORE_PEAK = 5
 """Recorded frames before the peak of a spike in which its rise may begin."""
@@ -46,8 +47,10 @@ class RecordedSpike(NamedTuple):
 def recorded_spikes(
     trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION
 ) -> list[RecordedSpike]:
-    """All spikes of the training loss, by run and step. Raises TrajectoryError."""
-    clustering_head_of(trajectory)
+    """All spikes of the training loss, by run and step, of VC's network or a recorded
+    model. Raises TrajectoryError."""
+    if trajectory.attrs["system"] != RecordedSettings.system:
+        clustering_head_of(trajectory)
     events = event_table(trajectory_scalar(trajectory, "loss"), config)
     seeds = trajectory["seed"].values
     spikes = events.isel(event=events["kind"].values == "spike")

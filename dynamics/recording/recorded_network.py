@@ -115,7 +115,7 @@ class RecordedNetwork:
                 result = self.model.logits(parameters, pairs)
             else:
                 result = torch.func.functional_call(
-                    self._module_for(parameters), dict(parameters), (pairs,)
+                    self.module(parameters), dict(parameters), (pairs,)
                 )
         shape = tuple(getattr(result, "shape", ()))
         if (
@@ -132,7 +132,7 @@ class RecordedNetwork:
             )
         return (result[:, -1] if result.ndim == 3 else result)[:, : self.n]
 
-    def _module_for(self, parameters: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    def module(self, parameters: Mapping[str, torch.Tensor]) -> torch.nn.Module:
         """The module of the model file. Raises SettingsError if the recorded parameters
         are not those of the module."""
         if self._module is not None:
