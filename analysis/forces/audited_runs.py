@@ -28,7 +28,11 @@ from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.networks.transformer_network import Transformer
 from dynamics.recording.model_file import ModelFile, sum_names
-from dynamics.recording.recorded_network import RecordedNetwork, with_model
+from dynamics.recording.recorded_network import (
+    RecordedNetwork,
+    known_training_pairs,
+    with_model,
+)
 from dynamics.settings import (
     ModularSettings,
     RecordedSettings,
@@ -120,7 +124,7 @@ def read_audited_run(
     if model is not None and needs_model(trajectory, model):
         audited = _read_model_run(trajectory, run, frames, model)
     else:
-        audited = _read_recorded_run(trajectory, run, frames)
+        audited = _read_recorded_run(trajectory, run, frames, model)
     names = number_names(trajectory, model)
     order = np.argsort(names)
     return AuditedRun(
@@ -208,10 +212,8 @@ def _read_model_run(
     n = network.n
     gradient = [network.embedding_gradient(run, frame) for frame in frames.tolist()]
     embedding, update = _embedding_and_update(trajectory, run, frames)
-    pairs = network.training_pairs()
-    chosen = all_pairs(n) if pairs is None else _unordered(pairs)
     targets = np.stack([-np.stack(gradient), update[:, :n]])
-    return AuditedRun(embedding[:, :n], targets, chosen)
+    return AuditedRun(embedding[:, :n], targets, _pairs_of(trajectory, run, model))
 
 
 def _unordered(pairs: np.ndarray) -> np.ndarray:
@@ -272,7 +274,7 @@ def _check_recorded_run(trajectory: xr.Dataset) -> None:
 
 
 def _read_recorded_run(
-    trajectory: xr.Dataset, run: int, frames: np.ndarray
+    trajectory: xr.Dataset, run: int, frames: np.ndarray, model: ModelFile | None
 ) -> AuditedRun:
     """A run of a recorded model, whose gradient lies in the frame after that of the
     embedding."""
@@ -290,18 +292,11 @@ def _read_recorded_run(
     )
     lasts = (one["step"].values[frames + 1] <= one["last_step"].values)[:, None, None]
     targets = np.stack([np.where(lasts, -gradient, 0.0), after - embedding])
-    return AuditedRun(embedding, targets, _recorded_pairs(one, n))
+    return AuditedRun(embedding, targets, _pairs_of(trajectory, run, model))
 
 
-def _recorded_pairs(one: xr.Dataset, n: int) -> np.ndarray:
-    """The training pairs (pair, 2) of a recorded run: unordered, each once."""
-    if "training_pairs" not in one:
-        return all_pairs(n)
-    pairs = one["training_pairs"].isel(step=0).values
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.isin(pairs, np.arange(n)).all():
-        expected = f"(step, pair, 2) numbers from 0 to {n - 1}"
-        raise TrajectoryError(
-            f"variable training_pairs: found {one['training_pairs'].shape}, expected"
-            f" {expected}"
-        )
-    return _unordered(pairs.astype(np.int64))
+def _pairs_of(trajectory: xr.Dataset, run: int, model: ModelFile | None) -> np.ndarray:
+    """The pairs (pair, 2) over which forces of a run are summed."""
+    n = trajectory.attrs["modulus"]
+    pairs = known_training_pairs(trajectory, model, n, run)
+    return all_pairs(n) if pairs is None else pairs

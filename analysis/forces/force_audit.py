@@ -282,7 +282,8 @@ def audit_forces(
     )
     free = n * dim - np.array([0, dim + 1])
     result["chance"] = ("part", np.clip(len(FIELD_NAMES) / np.maximum(free, 1), 0, 1))
-    pairs_known = has_network or "training_pairs" in trajectory
+    has_function = model is not None and model.training_pairs is not None
+    pairs_known = has_network or has_function or "training_pairs" in trajectory
     return result.assign_attrs(
         law=json.dumps(dataclasses.asdict(law) | {"dim": dim}),
         renamings=renamings,

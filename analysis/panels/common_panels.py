@@ -460,7 +460,9 @@ def scalar_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
         if {"run", "step"} <= set(values.dims) and is_own:
             few = all(values.sizes[dim] <= _MAX_COMPONENTS for dim in rest)
             if few and not str(name).startswith("buffer."):
-                panels[str(name)] = functools.partial(_scalar_panel, recorded, name)
+                panels[str(name)] = functools.partial(
+                    _scalar_panel, recorded, str(name)
+                )
     return panels
 
 

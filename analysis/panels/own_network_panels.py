@@ -25,6 +25,10 @@ from dynamics.recording.recorded_network import RecordedNetwork
 from dynamics.settings import SettingsError
 from dynamics.trajectory.schema import adds_numbers
 
+MOST_PIXELS = 96
+"""Largest number of pixels along a side of the map: N pixels take a pass of the
+network."""
+
 
 class OwnNetworkPanels(PairPanels):
     """The pair sums of a model from outside.
@@ -33,8 +37,9 @@ class OwnNetworkPanels(PairPanels):
 
     def __init__(self, recorded: RecordedRun, network: RecordedNetwork) -> None:
         super().__init__(recorded)
+        recorded.side = min(recorded.side, MOST_PIXELS)
         self.network = network
-        trained = network.training_pairs()
+        trained = network.training_pairs(0)
         self.trained = np.ones(len(self.pairs), bool)
         if trained is not None:
             codes = np.sort(trained, axis=1) @ [self.n, 1]
@@ -55,7 +60,7 @@ class OwnNetworkPanels(PairPanels):
         ]
         return self.as_map(np.stack(classes))
 
-    def forces(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
+    def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
         return {}
 
 

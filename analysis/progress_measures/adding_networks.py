@@ -178,7 +178,7 @@ class OwnNetwork:
     def training_pairs(self, run: int) -> np.ndarray | None:
         """The training pairs (pair, 2) by the names that are added; None if they are
         unknown."""
-        pairs = self.recorded.training_pairs()
+        pairs = self.recorded.training_pairs(run)
         if pairs is None:
             return None
         return np.stack([self.first[pairs[:, 0]], self.second[pairs[:, 1]]], axis=1)

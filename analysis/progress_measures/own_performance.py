@@ -16,15 +16,17 @@ def own_performance(network: OwnNetwork, frames: np.ndarray) -> xr.Dataset:
     """The mean `loss` and the `accuracy` (run, step, split) of the logits at the
     indices of some frames: of the training pairs and of the others, or of all pairs if
     the training pairs are unknown."""
-    pairs = network.recorded.training_pairs()
-    trained = np.ones((network.n, network.n), bool)
-    if pairs is not None:
-        trained[...] = False
-        trained[pairs[:, 0], pairs[:, 1]] = True
-    splits = {"train" if pairs is not None else "all": trained}
+    runs = network.trajectory.sizes["run"]
+    trained, known = np.ones((runs, network.n, network.n), bool), False
+    for run in range(runs):
+        pairs = network.recorded.training_pairs(run)
+        if pairs is not None:
+            known, trained[run] = True, False
+            trained[run, pairs[:, 0], pairs[:, 1]] = True
+    splits = {"train" if known else "all": trained}
     if not trained.all():
         splits["test"] = ~trained
-    values = np.empty((2, network.trajectory.sizes["run"], len(frames), len(splits)))
+    values = np.empty((2, runs, len(frames), len(splits)))
     answers = network.answers
     for run in range(values.shape[1]):
         for at, frame in enumerate(frames):
@@ -38,8 +40,8 @@ def own_performance(network: OwnNetwork, frames: np.ndarray) -> xr.Dataset:
             correct = logits.argmax(axis=-1) == answers
             for place, chosen in enumerate(splits.values()):
                 values[:, run, at, place] = (
-                    losses[chosen].mean(),
-                    correct[chosen].mean(),
+                    losses[chosen[run]].mean(),
+                    correct[chosen[run]].mean(),
                 )
     dims = ("run", "step", "split")
     return xr.Dataset(

@@ -162,7 +162,7 @@ def _examine(
     """The variables of one spike."""
     steps = model.trajectory["step"].values
     peak = int(np.searchsorted(steps, spike.step))
-    frames = np.arange(max(0, peak - MAX_FRAMES_BEFORE_PEAK), min(peak + 2, len(steps)))
+    frames = range(max(0, peak - MAX_FRAMES_BEFORE_PEAK), min(peak + 2, len(steps)))
     with torch.no_grad():
         losses = np.array(
             [_mean_loss(model, spike.run, f, model.row(spike.run, f)) for f in frames]
@@ -179,7 +179,7 @@ def _examine(
                 "frozen": nothing,
                 "alone": nothing,
             }
-        frame = int(frames[rise.step])
+        frame = frames[rise.step]
         change = _Change(*(model.row(spike.run, at) for at in (frame, frame + 1)))
         first, last = losses[rise.step : rise.step + 2]
 

@@ -213,43 +213,82 @@ def _is_state_dict(value: Any) -> bool:
     return names and any(tensors) and sum(tensors) >= len(tensors) / 2
 
 
+def _parts(content: Any) -> dict[str, Any]:
+    """What a part of a checkpoint contains, without the states of optimizers."""
+    items = _mapping(content).items()
+    return {str(k): value for k, value in items if "optim" not in str(k).lower()}
+
+
+def _is_tree(content: Any) -> bool:
+    """Whether nested mappings contain tensors alone, as those of a layered model do, or
+    are a state dict."""
+    if _is_state_dict(content):
+        return True
+    parts = _parts(content).values()
+    return bool(parts) and all(
+        isinstance(p, torch.Tensor) or _is_tree(p) for p in parts
+    )
+
+
+def _flat(content: Any, prefix: str = "") -> dict[str, torch.Tensor]:
+    """The tensors of nested mappings, by names such as block.query.kernel."""
+    result = {}
+    for name, part in _parts(content).items():
+        if isinstance(part, torch.Tensor):
+            result[prefix + name] = part
+        else:
+            result |= _flat(part, f"{prefix}{name}.")
+    return result
+
+
 def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
-    """The state dict in the contents of a file. Raises TrajectoryError,
-    SettingsError."""
+    """The state dict in the contents of a file; nested ones are flattened. Raises
+    TrajectoryError, SettingsError."""
     if key is not None:
         content = _required(content, key, "state_key", file)
-    states = _nested_state_dicts(content)
-    if not states:
+    trees = _trees(content)
+    if not trees:
         raise TrajectoryError(
             f"{file}: contains no state dict (names of parameters and their tensors)"
         )
-    if len(states) > 1:
-        allowed = f"one of {', '.join(states)}, which {file} contains"
+    if len(trees) > 1:
+        allowed = f"one of {', '.join(trees)}, which {file} contains"
         raise SettingsError("state_key", "none", allowed)
-    (state,) = states.values()
+    (state,) = map(_flat, trees.values())
     prefix = COMPILED if all(name.startswith(COMPILED) for name in state) else ""
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in state.items()
-        if isinstance(tensor, torch.Tensor)
-    }
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
 
 
-def _nested_state_dicts(content: Any) -> dict[str, StateDict]:
-    """The state dicts in nested mappings at the smallest depth at which there are any,
-    by their names, such as state.nets.student; without those of optimizers."""
+def _trees(content: Any) -> dict[str, Any]:
+    """The trees of tensors at the smallest depth at which there are any, by their
+    names, such as state.nets.student. A tree of several states of one model is none,
+    nor is one with a single branch."""
     level = {"": content}
     while level:
-        states = {name: item for name, item in level.items() if _is_state_dict(item)}
-        if states:
-            return states
+        trees = {name: item for name, item in level.items() if _is_one_model(item)}
+        if trees:
+            return trees
         level = {
             f"{name}.{inner}".removeprefix("."): item
-            for name, mapping in level.items()
-            for inner, item in _mapping(mapping).items()
-            if "optim" not in str(inner).lower()
+            for name, part in level.items()
+            for inner, item in _parts(part).items()
         }
     return {}
+
+
+def _is_one_model(content: Any) -> bool:
+    """Whether a part of a checkpoint is the tree of one model: its branches are not all
+    of the same names and shapes, as a model and its average are."""
+    if not _is_tree(content) or _is_state_dict(content):
+        return _is_state_dict(content)
+    shapes = [
+        {name: tensor.shape for name, tensor in _flat(part).items()}
+        for part in _parts(content).values()
+        if not isinstance(part, torch.Tensor)
+    ]
+    return any(other != shapes[0] for other in shapes) or len(shapes) < len(
+        _parts(content)
+    )
 
 
 def _find_series(content: Any, key: str | None) -> dict[Any, StateDict] | None:
@@ -257,15 +296,18 @@ def _find_series(content: Any, key: str | None) -> dict[Any, StateDict] | None:
     string if the file gives no steps. None if it does not contain several."""
     if key is not None:
         content = _lookup(content, key)
-    if isinstance(content, Sequence) and content and all(map(_is_state_dict, content)):
-        return {str(place): state for place, state in enumerate(content)}
+    if isinstance(content, Sequence) and content and all(map(_is_tree, content)):
+        return {str(place): _flat(state) for place, state in enumerate(content)}
     values = list(_mapping(content).values())
-    if values and all(map(_is_state_dict, values)):
+    if values and all(map(_is_tree, values)):
         steps = [int(name) if str(name).isdigit() else name for name in content]
         if all(isinstance(step, int) for step in steps):
-            return dict(zip(steps, values, strict=True))
-    nested = [] if key is not None else [_find_series(value, None) for value in values]
-    series = [item for item in nested if item is not None]
+            return dict(zip(steps, map(_flat, values), strict=True))
+    if key is not None or _is_one_model(content):
+        return None
+    series = [
+        item for value in values if (item := _find_series(value, None)) is not None
+    ]
     return series[0] if len(series) == 1 else None
 
 

@@ -207,8 +207,8 @@ class RecordedNetwork:
         with torch.no_grad():
             replace = self.embedding_setter(parameters)
             moved = replace(torch.cat([table[:1], table[1:] + 1.0]))
-            both = [self.logits(item, twice[:1]) for item in (parameters, moved)]
-            if not torch.allclose(*both, rtol=1e-4, atol=1e-4):
+            before, after = (self.logits(p, twice[:1]) for p in (parameters, moved))
+            if not torch.allclose(before, after, rtol=1e-4, atol=1e-4):
                 raise SettingsError(
                     "model",
                     f"{self.model.name}: logits() that depend on the embeddings of other"
@@ -222,26 +222,10 @@ class RecordedNetwork:
                 result.append(self.logits(state, twice[: len(part)]).argmax(-1))
         return torch.cat(result).numpy()
 
-    def training_pairs(self) -> np.ndarray | None:
-        """The training pairs (pair, 2), from the model file or the trajectory; None if
-        they are not known. Raises SettingsError."""
-        if self.model.training_pairs is not None:
-            with self.model.reported_errors("training_pairs"):
-                pairs = np.asarray(self.model.training_pairs())
-            source = f"{self.model.name}: training_pairs() returns"
-        elif "training_pairs" in self.trajectory:
-            pairs = self.trajectory["training_pairs"].isel(run=0, step=0).values
-            source = "variable training_pairs:"
-        else:
-            return None
-        fits = pairs.ndim == 2 and pairs.shape[1] == 2 and len(pairs)
-        if not fits or not np.isin(pairs, np.arange(self.n)).all():
-            raise SettingsError(
-                "model",
-                f"{source} {_describe(pairs)}",
-                f"numbers (pair, 2) from 0 to {self.n - 1}",
-            )
-        return pairs.astype(np.int64)
+    def training_pairs(self, run: int) -> np.ndarray | None:
+        """The training pairs (pair, 2) of a run; None if they are not known. Raises
+        SettingsError, TrajectoryError."""
+        return known_training_pairs(self.trajectory, self.model, self.n, run)
 
     # ---------------------------------------------------------------------- embedding
 
@@ -285,22 +269,24 @@ class RecordedNetwork:
 
     # --------------------------------------------------------------------------- loss
 
-    def loss(self, parameters: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The mean loss of the batches, or of the training pairs, a tensor with no
-        dimension. Raises SettingsError."""
-        given = self.loss_and_batches()
+    def loss(
+        self, parameters: Mapping[str, torch.Tensor], run: int = 0
+    ) -> torch.Tensor:
+        """The mean loss of the batches, or of the training pairs of a run, a tensor
+        with no dimension. Raises SettingsError."""
+        given = self.loss_and_batches(run)
         with self.model.reported_errors("loss", parameters):
             losses = [given.loss(dict(parameters), batch) for batch in given.batches()]
             return torch.stack([value.reshape(()) for value in losses]).mean()
 
-    def loss_and_batches(self) -> ModelLoss:
+    def loss_and_batches(self, run: int = 0) -> ModelLoss:
         """The loss of a batch and the batches: by default the cross-entropy, and the
-        training pairs with their answers. Raises SettingsError."""
+        training pairs of a run with their answers. Raises SettingsError."""
         loss, batches = self.model.loss, self.model.batches
         if batches is not None and loss is None:
             raise self._missing("loss(parameters, batch)")
         if batches is None:
-            data = self.training_data()
+            data = self.training_data(run)
 
             def batches() -> Iterable[Any]:
                 return [data]
@@ -316,10 +302,10 @@ class RecordedNetwork:
         logits = self.logits(parameters, pairs)
         return torch.nn.functional.cross_entropy(logits, answers)
 
-    def training_data(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The training pairs (pair, 2), and their answers (pair,). Raises SettingsError
-        if they are not known."""
-        pairs = self.training_pairs()
+    def training_data(self, run: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The training pairs (pair, 2) of a run, and their answers (pair,). Raises
+        SettingsError if they are not known."""
+        pairs = self.training_pairs(run)
         if pairs is None:
             raise self._missing(
                 "training_pairs(), or loss(parameters, batch) with batches()"
@@ -332,7 +318,7 @@ class RecordedNetwork:
         SettingsError."""
         parameters = self.parameters(run, frame)
         table = self.embedding(parameters).detach().clone().requires_grad_()
-        loss = self.loss(self.embedding_setter(parameters)(table))
+        loss = self.loss(self.embedding_setter(parameters)(table), run)
         if not loss.isfinite() and all(p.isfinite().all() for p in parameters.values()):
             raise SettingsError(
                 "model",
@@ -355,12 +341,35 @@ class RecordedNetwork:
         )
 
 
+def known_training_pairs(
+    trajectory: xr.Dataset, model: ModelFile | None, n: int, run: int
+) -> np.ndarray | None:
+    """The training pairs (pair, 2) of a run, from the model file or the trajectory;
+    None if they are not known. Raises SettingsError, TrajectoryError."""
+    allowed = f"numbers (pair, 2) from 0 to {n - 1}"
+    if model is not None and model.training_pairs is not None:
+        with model.reported_errors("training_pairs"):
+            pairs = np.asarray(model.training_pairs())
+        found = f"{model.name}: training_pairs() returns {_describe(pairs)}"
+        error: Exception = SettingsError("model", found, allowed)
+    elif "training_pairs" in trajectory:
+        pairs = trajectory["training_pairs"].isel(run=run, step=0).values
+        found = f"variable training_pairs: found {_describe(pairs)}"
+        error = TrajectoryError(f"{found}, expected {allowed}")
+    else:
+        return None
+    fits = pairs.ndim == 2 and pairs.shape[1] == 2 and len(pairs)
+    if not fits or not np.isin(pairs, np.arange(n)).all():
+        raise error
+    return pairs.astype(np.int64)
+
+
 def check_model(trajectory: xr.Dataset, model: ModelFile) -> None:
     """Call the functions of a model file at the first frame of a trajectory. Raises
     SettingsError."""
     numbers = model.modulus or trajectory.attrs["modulus"]
     if numbers and (model.embedding or model.logits or model.module):
-        RecordedNetwork(trajectory, model).training_pairs()
+        RecordedNetwork(trajectory, model).training_pairs(0)
 
 
 def recorded_loss(trajectory: xr.Dataset, model: ModelFile) -> ModelLoss:
@@ -397,6 +406,15 @@ def recorded_loss(trajectory: xr.Dataset, model: ModelFile) -> ModelLoss:
     """
     if model.loss is not None and model.batches is not None:  # of any model
         return ModelLoss(model.loss, model.batches, model.path)
+    recorded = trajectory.get("training_pairs")
+    if model.training_pairs is None and model.batches is None and recorded is not None:
+        pairs = recorded.transpose("run", ...).values
+        if (pairs != pairs[:1]).any():
+            raise SettingsError(
+                "runs",
+                "runs with different training pairs",
+                "one of them (--run-indices), as they have no loss in common",
+            )
     return RecordedNetwork(trajectory, model).loss_and_batches()
 
 

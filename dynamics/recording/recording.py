@@ -209,8 +209,9 @@ def record(
     check_initialised(model)
     functions = ModelFile()
     if model_file is not None:
-        is_path = isinstance(model_file, str | Path)
-        functions = load_model_file(model_file) if is_path else model_file
+        if isinstance(model_file, str | Path):
+            model_file = load_model_file(model_file)
+        functions = model_file
         weights, modulus = True, modulus or functions.modulus
         if embedding is None and functions.embedding is not None:
             embedding = functools.partial(_embedding_of, functions)

@@ -11,6 +11,7 @@ from analysis.forces import audit_forces, fit_pair_law
 from analysis.forces.audited_runs import audited_trajectory, read_audited_run
 from dynamics import ModelFile, ModularSettings, TransformerSettings, simulate
 from dynamics.errors import TrajectoryError
+from dynamics.recording.recorded_network import recorded_loss
 from dynamics.settings import SettingsError
 from tests.analysis.own_networks import as_recorded, model_of
 
@@ -48,6 +49,43 @@ def test_the_audit_is_that_of_the_same_network_of_the_package(trajectory):
         np.testing.assert_allclose(
             result[name], expected[name], 1e-4, 1e-5, err_msg=name
         )
+
+
+def with_recorded_pairs(trajectory):
+    """The recorded runs, each with its training pairs, and a model without pairs."""
+    models = [model_of(trajectory, run) for run in range(2)]
+    pairs = np.stack([model.training_pairs() for model in models])
+    recorded = as_recorded(trajectory)
+    frames = np.repeat(pairs[:, None], recorded.sizes["step"], axis=1)
+    dims = ("run", "step", "pair", "both")
+    return recorded.assign(training_pairs=(dims, frames)), models
+
+
+def test_each_run_has_its_own_recorded_training_pairs(trajectory):
+    recorded, _models = with_recorded_pairs(trajectory)
+    model = model_of(trajectory, training_pairs=None)
+    whole = audited_trajectory(recorded, model)
+    frames = np.array([0, 2])
+    for run in range(2):
+        result = read_audited_run(whole, run, frames, model)
+        expected = read_audited_run(trajectory, run, frames)
+        np.testing.assert_allclose(result.targets, expected.targets, 1e-5, 1e-7)
+        np.testing.assert_array_equal(result.pairs, expected.pairs)
+    with pytest.raises(SettingsError, match="different training pairs"):
+        recorded_loss(recorded, model)
+
+
+def test_pairs_of_a_model_file_are_used_and_named_for_a_recorded_gradient(trajectory):
+    recorded, (model, _) = with_recorded_pairs(trajectory)
+    recorded = recorded.drop_vars("training_pairs").assign(
+        embedding=trajectory["embedding"][:, :, :N],
+        embedding_gradient=trajectory["embedding"][:, :, :N],
+    )
+    audited = read_audited_run(recorded, 0, np.array([1]), model)
+    pairs = np.unique(np.sort(model.training_pairs(), axis=1), axis=0)
+    np.testing.assert_array_equal(audited.pairs, pairs)
+    result = audit_forces(recorded, frames=2, renamings=0, model=model)
+    assert result.attrs["pairs"] == "the training pairs"
 
 
 def test_a_pair_law_is_fitted(trajectory):

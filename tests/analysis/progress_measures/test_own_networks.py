@@ -55,6 +55,18 @@ def test_losses_and_accuracies_are_those_of_the_logits(trajectory):
     np.testing.assert_allclose(result["loss"].sel(split="train"), expected, rtol=1e-4)
 
 
+def test_each_run_is_measured_with_its_own_recorded_training_pairs():
+    whole = simulate(CA, runs=2, steps=40, every=20, seed=4, progress=False)
+    pairs = np.stack([model_of(whole, run).training_pairs() for run in range(2)])
+    frames = np.repeat(pairs[:, None], whole.sizes["step"], axis=1)
+    variable = (("run", "step", "pair", "both"), frames)
+    recorded = as_recorded(whole).assign(training_pairs=variable)
+    model = model_of(whole, training_pairs=None)
+    result = measure_progress(recorded, frames=2, model=model)
+    expected = whole["loss"].sel(split="train", step=result["step"])
+    np.testing.assert_allclose(result["loss"].sel(split="train"), expected, rtol=1e-4)
+
+
 def test_a_single_checkpoint_is_measured_and_has_no_times(trajectory):
     last = as_recorded(trajectory).isel(step=[-1])
     result = measure_progress(last, model=model_of(trajectory))

@@ -117,9 +117,32 @@ def save_compiled(folder):
     return [folder], {"step_from": "step"}
 
 
+def nested(step):
+    """The state dict, as nested mappings of layers of which two are alike."""
+    flat = state(step)
+    layer = {"kernel": torch.full((2, 2), float(step))}
+    layers = {"embed": {"weight": flat["embed.weight"]}, "0": layer, "1": layer}
+    norm = {"running_mean": flat["norm.running_mean"]}
+    return {"out": {"bias": flat["out.bias"]}, "norm": norm, **layers}
+
+
+def save_layers(folder):
+    for step in STEPS:
+        content = {"params": nested(step), "step": step, "opt_state": {"count": step}}
+        torch.save(content, folder / f"{'cab'[STEPS.index(step)]}.pt")
+    return [folder], {"step_from": "step"}
+
+
+def save_series_of_layers(folder):
+    torch.save({"history": {s: nested(s) for s in STEPS}}, folder / "all.pt")
+    return [folder / "all.pt"], {}
+
+
 @pytest.mark.parametrize(
     "save",
     [
+        save_layers,
+        save_series_of_layers,
         save_trainer_folders,
         save_lightning,
         save_deep,
@@ -264,6 +287,17 @@ def test_values_of_args_are_given_to_a_module(tmp_path):
     trajectory = dynamics.collect_checkpoints([tmp_path], model=model)
     config = json.loads(trajectory.attrs["model_config"])
     assert (config["width"], config["lr"]) == (3, 0.1)
+
+
+def test_a_single_file_of_layers_with_numbers_is_no_series(tmp_path):
+    torch.save({"params": nested(3), "step": 3}, tmp_path / "one.pt")
+    torch.save(
+        {"params": {"model": nested(3), "average": nested(4)}}, tmp_path / "two.pt"
+    )
+    one = dynamics.collect_checkpoints([tmp_path / "one.pt"], weights=True)
+    assert {"parameter.0.kernel", "parameter.1.kernel"} < set(one.data_vars)
+    with pytest.raises(SettingsError, match=r"one of params.model, params.average"):
+        dynamics.collect_checkpoints([tmp_path / "two.pt"], weights=True)
 
 
 def test_masks_of_attention_are_buffers(tmp_path):
