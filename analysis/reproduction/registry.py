@@ -18,7 +18,7 @@ from dynamics.settings import SettingsError
 
 _MODULES = """
     musat2024.table1_claims musat2024.weight_decay_claims musat2024.particle_claims musat2024.classifier_claims
-    musat2024.structure_claims musat2024.appendix_f_claims musat2024.force_audit_claims own.sequence_claims
+    musat2024.structure_claims musat2024.appendix_f_claims musat2024.force_audit_claims musat2024.region_claims own.sequence_claims
     odonnat2024.ideal_circuit_claims odonnat2024.normalisation_claims odonnat2024.circuit_claims odonnat2024.phase_claims
     odonnat2024.gradient_norm_claims odonnat2024.saddle_claims odonnat2024.sparsity_claims odonnat2024.recipe_claims
     odonnat2024.spike_claims odonnat2024.remedy_claims odonnat2024.fixed_point_claims odonnat2024.transfer_claims

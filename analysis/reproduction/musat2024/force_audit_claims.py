@@ -227,20 +227,20 @@ def best_power(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
 
 
 def neighbour_percentage(
-    evidence: xr.Dataset, kind: str, what: str, epoch: int
+    evidence: xr.Dataset, kind: str, what: str, epoch: int, of: str = "neighbours"
 ) -> Estimate:
-    """Percentage of neighbours of different classes ("unlike") or of the same ("like")
-    that move so, or are so."""
+    """Percentage of neighbours of different classes ("unlike") or of the same ("like"),
+    or of another kind of cases, that move so, or are so."""
     here = at_epoch(evidence, epoch).dropna("run", subset=[f"{kind}_count"])
     hits, counts = here[f"{kind}_{what}"].values, here[f"{kind}_count"].values
     if not counts.sum():
-        return Estimate(NO_INTERVAL, 0, "neighbours", note="there are none")
+        return Estimate(NO_INTERVAL, 0, of, note="there are none")
     fraction = clustered_binomial_interval(hits, counts)
     effect = 2 * math.asin(math.sqrt(fraction.value)) - math.pi / 2
     return Estimate(
         as_percentage(fraction),
         int(counts.sum()),
-        "neighbours",
+        of,
         effect,
         "Cohen's h against a half",
     )

@@ -22,6 +22,7 @@ SIZES = {
     "ca.weight-angles": {"tokens": [3, 4], "runs": 8, "epochs": 100},
     "ca.audit": {**NETWORKS, "moments": [20, 100], "audited": 2},
     "ca.distance": {**NETWORKS, "moments": [20, 100]},
+    "ca.regions": {**NETWORKS, "moments": [20, 100]},
     "ca.structures": {
         "networks": 4,
         "epochs": 100,
