@@ -15,7 +15,7 @@ from .clustering_heads import measure_circuits as measure_circuits
 from .clustering_heads import measure_sparsity as measure_sparsity
 from .command_line.record import Analysis as Analysis
 from .command_line.record import AnalysisOptions as AnalysisOptions
-from .command_line.record import Measurement as Measurement
+from .command_line.record import MeasuredTrajectory as MeasuredTrajectory
 from .command_line.record import Report as Report
 from .committors import committor as committor
 from .committors import lyapunov as lyapunov

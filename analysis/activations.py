@@ -6,19 +6,19 @@ python -m analysis.activations "seed*.nc"
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from analysis import plots, structures
 from analysis.command_line.record import (
     PRINTED_ROWS,
     Analysis,
     AnalysisOptions,
-    Measurement,
+    MeasuredTrajectory,
     Report,
 )
 from analysis.output.tables import Column
-from dynamics.trajectory.selection import Selection, selected_frames
+from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,13 +28,10 @@ if TYPE_CHECKING:
 class Options(AnalysisOptions):
     """Compare the recorded activations of a model between frames and between runs, and
     compute their participation ratio. Ctrl-C writes the frames that are
-    measured.
+    measured."""
 
-    By default 50 frames are measured."""
+    selection: Selection = Selection(frames=50)
 
-
-FRAMES = 50
-"""Default number of frames."""
 
 COLUMNS = [
     Column("step", "step"),
@@ -47,23 +44,21 @@ COLUMNS = [
 ]
 
 
-def measure(trajectory: xr.Dataset, selection: Selection, log: TextIO) -> xr.Dataset:
-    frames = selected_frames(
-        trajectory, selection if selection.selects_frames else FRAMES
-    )
+def measure(
+    trajectory: xr.Dataset, selection: Selection, progress: Callable[[str], None]
+) -> xr.Dataset:
     selected = selection.select_runs(trajectory)
-    return structures.representation_measures(
-        selected, frames.tolist(), partial(print, file=log, flush=True)
-    )
+    frames = selection.frame_indices(trajectory).tolist()
+    return structures.representation_measures(selected, frames, progress)
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     return Report(
         result.median("run").to_dataframe().reset_index(),
         COLUMNS,
         "\nMedians of the runs.",
-        figure=plots.plot_representations(result),
+        figure=lambda: plots.plot_representations(result),
         rows=slice(-PRINTED_ROWS, None),
     )
 

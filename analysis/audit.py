@@ -19,7 +19,7 @@ from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.record import (
     Analysis,
-    Measurement,
+    MeasuredTrajectory,
     Report,
     TrajectoryOptions,
     open_input,
@@ -106,10 +106,8 @@ def measure(
     selection: Selection,
     key_fraction: float,
     fa: float,
-    model: Path | None,
-    trust_model: bool,
+    functions: dynamics.ModelFile | None,
 ) -> xr.Dataset:
-    functions = dynamics.find_model(trajectory, model, trust_model)
     trajectory = selection.select_runs(trajectory)
     keys = progress_measures.plane_key_frequencies(trajectory, key_fraction)
     return forces.audit_forces(
@@ -117,13 +115,13 @@ def measure(
     )
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     return Report(
         output.make_table(forces.audit_rows(result)),
         forces.audit_columns(result),
         "\n" + forces.audit_legend(result),
-        figure=plots.plot_audit(result, measurement.path.stem),
+        figure=lambda: plots.plot_audit(result, measured.path.stem),
     )
 
 
@@ -194,7 +192,11 @@ def compare_files(options: Options) -> None:
     }
     out = output.check_result_path(options.out or paths[0].parent / "audits.nc", inputs)
     trajectories = [
-        open_input(TrajectoryOptions(csv=options.csv, trajectory=path), "audit")[0]
+        open_input(
+            TrajectoryOptions(csv=options.csv, trajectory=path),
+            "audit",
+            "analysis.audit",
+        )[0]
         for path in paths
     ]
     for trajectory in trajectories:

@@ -18,7 +18,7 @@ import dynamics
 from analysis import clustering_heads, plots
 from analysis.command_line.record import (
     Analysis,
-    Measurement,
+    MeasuredTrajectory,
     Report,
     TrajectoryOptions,
 )
@@ -62,9 +62,9 @@ def measure(
     return result.assign_attrs(other=other.name)
 
 
-def report(measurement: Measurement) -> Report:
+def report(measured: MeasuredTrajectory) -> Report:
     """The table, and under it the summary, the missing invariances and the legend."""
-    trajectory, result = measurement.trajectory, measurement.result
+    trajectory, result = measured.trajectory, measured.result
     settings = networks.clustering_head_of(trajectory).settings
     ideal = clustering_heads.ideal_cluster_count(settings)
     missing = clustering_heads.format_missing_invariances(result)
@@ -75,7 +75,7 @@ def report(measurement: Measurement) -> Report:
         clustering_heads.circuit_table(result, ideal),
         clustering_heads.circuit_columns(ideal),
         "\n".join(f"\n{text}" if text else "" for text in texts),
-        figure=plots.plot_circuits(result, trajectory),
+        figure=lambda: plots.plot_circuits(result, trajectory),
     )
 
 

@@ -8,14 +8,18 @@ python -m analysis.curvature MINE.nc --model my_model.py
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import dynamics
 from analysis import linearization, plots
-from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
+from analysis.command_line.record import (
+    Analysis,
+    MeasuredTrajectory,
+    ModelOptions,
+    Report,
+)
 from dynamics.settings import LOSS_FILE, RecordedSettings, SettingsError
 from dynamics.trajectory.selection import Selection
 
@@ -88,7 +92,7 @@ def measure(
     probes: int | None,
     precision: Literal["float64", "float32"] | None,
     mode: Literal["train", "eval"] | None,
-    log: TextIO,
+    progress: Callable[[str], None],
 ) -> xr.Dataset:
     given = (eigenvalues, tolerance, probes, precision, mode)
     spectrum: dict[str, Any] = {
@@ -111,14 +115,14 @@ def measure(
         recorded_model_loss(selected, loss, model, trust_model),
         frames,
         linearization.SpectrumOptions(**spectrum),
-        log=partial(print, file=log, flush=True),
+        log=progress,
     )
     return result.assign_attrs(title="Curvature of a recorded model")
 
 
-def report(measurement: Measurement) -> Report:
-    result, options = measurement.result, measurement.options
-    trajectory = measurement.trajectory
+def report(measured: MeasuredTrajectory) -> Report:
+    result, options = measured.result, measured.options
+    trajectory = measured.trajectory
     if trajectory.attrs["system"] != RecordedSettings.system:
         summary = linearization.escape_summary(result)
         texts = [summary, linearization.curvature_legend(result)]
@@ -126,7 +130,7 @@ def report(measurement: Measurement) -> Report:
             linearization.tabulate_curvature(result),
             linearization.curvature_columns(result),
             "\n" + "\n\n".join(filter(None, texts)),
-            figure=plots.plot_curvature(result),
+            figure=lambda: plots.plot_curvature(result),
         )
     first, *_ = linearization.frame_indices(trajectory, options.selection)
     warning = linearization.loss_warning(result, trajectory, first)
@@ -135,7 +139,7 @@ def report(measurement: Measurement) -> Report:
         linearization.tabulate_model(result),
         linearization.model_columns(result),
         "\n".join(filter(None, texts)),
-        figure=plots.plot_model_curvature(result),
+        figure=lambda: plots.plot_model_curvature(result),
     )
 
 

@@ -7,13 +7,17 @@ python -m analysis.edge RUN.nc
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import dynamics
-from analysis import linearization, loss_geometry, plots
-from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
+from analysis import loss_geometry, plots
+from analysis.command_line.record import (
+    Analysis,
+    MeasuredTrajectory,
+    ModelOptions,
+    Report,
+)
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -24,13 +28,11 @@ if TYPE_CHECKING:
 class Options(ModelOptions):
     """Compare the largest eigenvalue of the Hessian of the training loss with 2 / lr,
     beyond which gradient descent is unstable, and after preconditioning by the second
-    moments of Adam with the limit of Adam. Ctrl-C writes the frames that are measured.
+    moments of Adam with the limit of Adam. Ctrl-C writes the frames that are measured."""
 
-    By default 20 frames are measured."""
+    selection: Selection = Selection(frames=20)
 
 
-FRAMES = 20
-"""Default number of frames."""
 HEADINGS = {
     "loss": "loss",
     "sharpness": "sharpness",
@@ -47,28 +49,24 @@ above 1, Adam where the preconditioned eigenvalue is above its limit."""
 def measure(
     trajectory: xr.Dataset,
     selection: Selection,
-    model: Path | None,
-    trust_model: bool,
-    log: TextIO,
+    functions: dynamics.ModelFile | None,
+    progress: Callable[[str], None],
 ) -> xr.Dataset:
-    frames = linearization.frame_indices(
-        trajectory, selection if selection.selects_frames else FRAMES
-    )
     return loss_geometry.edge_of_stability(
         selection.select_runs(trajectory),
-        frames,
-        dynamics.find_model(trajectory, model, trust_model),
-        partial(print, file=log, flush=True),
+        selection.frame_indices(trajectory).tolist(),
+        functions,
+        progress,
     )
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     return Report(
         loss_geometry.median_table(result, HEADINGS),
         loss_geometry.median_columns(HEADINGS),
         LEGEND,
-        figure=plots.plot_edge(result),
+        figure=lambda: plots.plot_edge(result),
     )
 
 

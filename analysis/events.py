@@ -20,7 +20,7 @@ from analysis import plots, transitions
 from analysis.command_line.record import (
     PRINTED_ROWS,
     Analysis,
-    Measurement,
+    MeasuredTrajectory,
     Report,
     TrajectoryOptions,
 )
@@ -112,14 +112,14 @@ def measure(
     )
 
 
-def report(measurement: Measurement) -> Report:
+def report(measured: MeasuredTrajectory) -> Report:
     """The ensemble, drops in other windows, motion of the layers, the escape times of
     all trajectories, and the table of runs."""
-    result, options = measurement.result, measurement.options
+    result, options = measured.result, measured.options
     scalar, unit = result.attrs["scalar"], result.attrs["unit_of_time"]
-    values = transitions.trajectory_scalar(measurement.selected, scalar, options.split)
-    results = [item.result for item in measurement.together]
-    names = [item.path.stem for item in measurement.together]
+    values = transitions.trajectory_scalar(measured.selected, scalar, options.split)
+    results = [item.result for item in measured.together]
+    names = [item.path.stem for item in measured.together]
     comparison = transitions.escape_comparison(results, names)
     lines = []
     if values.sizes["step"] < transitions.MIN_FRAMES:
@@ -158,7 +158,7 @@ def report(measurement: Measurement) -> Report:
         table,
         columns,
         summary="\n".join(lines),
-        figure=plots.plot_events(values, results, names, unit),
+        figure=lambda: plots.plot_events(values, results, names, unit),
         rows=reported & (reported.cumsum() <= PRINTED_ROWS),
     )
 

@@ -8,12 +8,17 @@ python -m analysis.fate RUN.nc --steps 20 --copies 200 --displace 0.01 0.05 0.2
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import analysis
 from analysis import committors, plots
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
+from analysis.command_line.record import (
+    Analysis,
+    AnalysisOptions,
+    MeasuredTrajectory,
+    Report,
+)
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -67,7 +72,7 @@ def measure(
     bisections: int,
     until: int | None,
     scheduler: str | None,
-    log: TextIO,
+    progress: Callable[[str], None],
 ) -> xr.Dataset:
     steps: int | list[int] = STEPS
     if selection.selects_frames:
@@ -86,18 +91,18 @@ def measure(
         reshuffle=reshuffle,
         until=until,
         scheduler=scheduler,
-        log=partial(print, file=log, flush=True),
+        log=progress,
     )
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     return Report(
         committors.committor_table(result),
         committors.COMMITTOR_COLUMNS,
         committors.committor_legend(result),
         summary=committors.describe_committors(result),
-        figure=plots.plot_committors(measurement.trajectory, result),
+        figure=lambda: plots.plot_committors(measured.trajectory, result),
     )
 
 

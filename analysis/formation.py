@@ -10,7 +10,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Literal
 
 from analysis import output, plots, structures
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
+from analysis.command_line.record import (
+    Analysis,
+    AnalysisOptions,
+    MeasuredTrajectory,
+    Report,
+)
 from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection, check_run_index
 
@@ -45,12 +50,12 @@ def measure(trajectory: xr.Dataset, selection: Selection, run: int) -> xr.Datase
     return measures.merge(onsets, compat="override", join="exact")
 
 
-def report(measurement: Measurement) -> Report:
+def report(measured: MeasuredTrajectory) -> Report:
     """The report on both trajectories, which are named by their systems or, if both
     have the same, by their files."""
-    options, results, missing = measurement.options, [], []
-    systems = [item.trajectory.attrs["system"] for item in measurement.together]
-    for system, item in zip(systems, measurement.together, strict=True):
+    options, results, missing = measured.options, [], []
+    systems = [item.trajectory.attrs["system"] for item in measured.together]
+    for system, item in zip(systems, measured.together, strict=True):
         name = system if systems.count(system) == 1 else item.path.stem
         results.append(
             structures.FormationResult(name, system, item.result, item.result)
@@ -67,7 +72,7 @@ def report(measurement: Measurement) -> Report:
         structures.formation_columns(results),
         structures.formation_legend(results, options.clock),
         summary="\n".join(missing),
-        figure=plots.plot_formation(timed, options.run) if timed else None,
+        figure=lambda: plots.plot_formation(timed, options.run) if timed else None,
         result=structures.merge_formation(results),
     )
 

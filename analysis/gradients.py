@@ -14,7 +14,12 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from analysis import plots, transitions
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
+from analysis.command_line.record import (
+    Analysis,
+    AnalysisOptions,
+    MeasuredTrajectory,
+    Report,
+)
 from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
 from dynamics.trajectory.selection import Selection, check_run_index
@@ -71,9 +76,9 @@ def measure(
     return result.assign_attrs(frame=f"{frame:g} {clock}s")
 
 
-def report(measurement: Measurement) -> Report:
-    options, selected = measurement.options, measurement.selected
-    result, run = measurement.result, options.run
+def report(measured: MeasuredTrajectory) -> Report:
+    options, selected = measured.options, measured.selected
+    result, run = measured.result, options.run
     clock, frame = transitions.frame_interval(selected)
     columns = [
         Column("layer", "layer"),
@@ -93,7 +98,9 @@ def report(measurement: Measurement) -> Report:
         transitions.coincidence_table(result, frame),
         columns,
         LEGEND.format(width, 2 * width),
-        figure=plots.plot_gradient_norms(selected, result, run, options.detection),
+        figure=lambda: plots.plot_gradient_norms(
+            selected, result, run, options.detection
+        ),
     )
 
 

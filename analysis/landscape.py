@@ -6,13 +6,17 @@ python -m analysis.landscape RUN.nc
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
 import dynamics
 from analysis import loss_geometry, plots
-from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
+from analysis.command_line.record import (
+    Analysis,
+    MeasuredTrajectory,
+    ModelOptions,
+    Report,
+)
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -39,14 +43,12 @@ class Options(ModelOptions):
 def measure(
     trajectory: xr.Dataset,
     selection: Selection,
-    model: Path | None,
-    trust_model: bool,
+    functions: dynamics.ModelFile | None,
     plane: Literal["trajectory", "frames", "random", "lines"],
     points: int,
     seed: int,
-    log: TextIO,
+    progress: Callable[[str], None],
 ) -> xr.Dataset:
-    functions = dynamics.find_model(trajectory, model, trust_model)
     frames = selection.frame_indices(trajectory).tolist()
     runs = selection.select_runs(trajectory)
     if plane == "lines":
@@ -60,24 +62,24 @@ def measure(
         points=points,
         seed=seed,
         functions=functions,
-        log=partial(print, file=log, flush=True),
+        log=progress,
     )
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     if "barrier" in result:
         return Report(
             loss_geometry.barrier_table(result),
             loss_geometry.BARRIER_COLUMNS,
             loss_geometry.BARRIER_LEGEND,
-            figure=plots.plot_barriers(result),
+            figure=lambda: plots.plot_barriers(result),
         )
     return Report(
         loss_geometry.landscape_table(result),
         loss_geometry.LANDSCAPE_COLUMNS,
         loss_geometry.LANDSCAPE_LEGEND,
-        figure=plots.plot_landscape(result),
+        figure=lambda: plots.plot_landscape(result),
     )
 
 

@@ -7,13 +7,17 @@ python -m analysis.llc RUN.nc --calibrate
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
 import dynamics
-from analysis import linearization, loss_geometry, plots
-from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
+from analysis import loss_geometry, plots
+from analysis.command_line.record import (
+    Analysis,
+    MeasuredTrajectory,
+    ModelOptions,
+    Report,
+)
 from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection
 
@@ -25,10 +29,9 @@ if TYPE_CHECKING:
 class Options(ModelOptions):
     """Estimate the local learning coefficient of the training loss at frames along a
     run: how degenerate the loss is around the weights. Chains of Langevin dynamics
-    sample around each frame. Ctrl-C writes the frames that are measured.
+    sample around each frame. Ctrl-C writes the frames that are measured."""
 
-    By default 10 frames are measured."""
-
+    selection: Selection = Selection(frames=10)
     chains: int = 8
     """Number of chains at each frame."""
     draws: int = 400
@@ -56,8 +59,6 @@ class Options(ModelOptions):
     sizes and localisations."""
 
 
-FRAMES = 10
-"""Default number of frames."""
 STEP_SIZES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 LOCALISATIONS = (1.0, 10.0, 100.0, 1000.0)
 """Values of `--calibrate`."""
@@ -66,8 +67,7 @@ LOCALISATIONS = (1.0, 10.0, 100.0, 1000.0)
 def measure(
     trajectory: xr.Dataset,
     selection: Selection,
-    model: Path | None,
-    trust_model: bool,
+    functions: dynamics.ModelFile | None,
     chains: int,
     draws: int,
     burn_in: int,
@@ -79,7 +79,7 @@ def measure(
     layers: tuple[str, ...],
     precision: Literal["float32", "float64"],
     calibrate: bool,
-    log: TextIO,
+    progress: Callable[[str], None],
 ) -> xr.Dataset:
     import torch
 
@@ -93,11 +93,8 @@ def measure(
         batch,
         chain_seed,
     )
-    frames = linearization.frame_indices(
-        trajectory, selection if selection.selects_frames else FRAMES
-    )
+    frames = selection.frame_indices(trajectory).tolist()
     selected = selection.select_runs(trajectory)
-    functions = dynamics.find_model(trajectory, model, trust_model)
     dtype = getattr(torch, precision)
     if not calibrate:
         return loss_geometry.learning_coefficients(
@@ -107,7 +104,7 @@ def measure(
             functions,
             layers,
             dtype,
-            partial(print, file=log, flush=True),
+            progress,
         )
     if step_size is not None:
         allowed = "no value with --calibrate, which tries several"
@@ -124,19 +121,19 @@ def measure(
     )
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
-    if measurement.options.calibrate:
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
+    if measured.options.calibrate:
         return Report(
             loss_geometry.calibration_table(result),
             loss_geometry.CALIBRATION_COLUMNS,
-            figure=plots.plot_calibration(result),
+            figure=lambda: plots.plot_calibration(result),
         )
     return Report(
         loss_geometry.learning_table(result),
         loss_geometry.learning_columns(result),
         "\n" + loss_geometry.describe_chains(result),
-        figure=plots.plot_learning_coefficients(result),
+        figure=lambda: plots.plot_learning_coefficients(result),
     )
 
 

@@ -6,13 +6,17 @@ python -m analysis.noise RUN.nc
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import dynamics
-from analysis import linearization, loss_geometry, plots
-from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
+from analysis import loss_geometry, plots
+from analysis.command_line.record import (
+    Analysis,
+    MeasuredTrajectory,
+    ModelOptions,
+    Report,
+)
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -23,18 +27,15 @@ if TYPE_CHECKING:
 class Options(ModelOptions):
     """Measure how the gradients of single examples differ at frames along a run: the
     noise scale, the rank of their covariance, and how it lies to the leading
-    eigenvectors of the Hessian. Ctrl-C writes the frames that are measured.
+    eigenvectors of the Hessian. Ctrl-C writes the frames that are measured."""
 
-    By default 10 frames are measured."""
-
+    selection: Selection = Selection(frames=10)
     examples: int = 1024
     """Largest number of examples."""
     modes: int = 5
     """Number of leading eigenvectors of the covariance and of the Hessian."""
 
 
-FRAMES = 10
-"""Default number of frames."""
 HEADINGS = {
     "loss": "loss",
     "gradient_size": "gradient",
@@ -54,32 +55,28 @@ of its {modes} leading eigenvectors."""
 def measure(
     trajectory: xr.Dataset,
     selection: Selection,
-    model: Path | None,
-    trust_model: bool,
+    functions: dynamics.ModelFile | None,
     examples: int,
     modes: int,
-    log: TextIO,
+    progress: Callable[[str], None],
 ) -> xr.Dataset:
-    frames = linearization.frame_indices(
-        trajectory, selection if selection.selects_frames else FRAMES
-    )
     return loss_geometry.gradient_noise(
         selection.select_runs(trajectory),
-        frames,
+        selection.frame_indices(trajectory).tolist(),
         examples,
         modes,
-        dynamics.find_model(trajectory, model, trust_model),
-        partial(print, file=log, flush=True),
+        functions,
+        progress,
     )
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     return Report(
         loss_geometry.median_table(result, HEADINGS),
         loss_geometry.median_columns(HEADINGS),
         LEGEND.format(modes=result.attrs["modes"]),
-        figure=plots.plot_gradient_noise(result),
+        figure=lambda: plots.plot_gradient_noise(result),
     )
 
 

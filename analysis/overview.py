@@ -6,14 +6,18 @@ python -m analysis.overview RUN.nc --show loss llc sharpness rank formation
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dynamics
 from analysis import output, plots, transitions
-from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
+from analysis.command_line.record import (
+    Analysis,
+    MeasuredTrajectory,
+    ModelOptions,
+    Report,
+)
 from analysis.output.tables import Column
-from dynamics.trajectory.selection import Selection, check_run_index, selected_frames
+from dynamics.trajectory.selection import Selection, check_run_index
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,19 +27,15 @@ if TYPE_CHECKING:
 class Options(ModelOptions):
     """Draw measures of a run under each other on one time axis, with the events of its
     loss, and correlate their changes with lags. A measure is read from the result of
-    another analysis beside the trajectory if there is one, and computed otherwise.
+    another analysis beside the trajectory if there is one, and computed otherwise."""
 
-    By default 40 frames are computed."""
-
+    selection: Selection = Selection(frames=40)
     show: tuple[str, ...] = ("loss", "sharpness", "rank")
     """Measures: loss, gradient, force, speed, llc, sharpness, noise_scale, rank,
     formation, or a variable of the trajectory or of a result beside it."""
     run: int = 0
     """Index of the run that is drawn, among the selected runs."""
 
-
-FRAMES = 40
-"""Default number of frames."""
 
 COLUMNS = [
     Column("measures", "pair"),
@@ -63,22 +63,18 @@ largest magnitude over lags when the runs are shifted against each other."""
 def measure(
     trajectory: xr.Dataset,
     selection: Selection,
-    model: Path | None,
-    trust_model: bool,
+    functions: dynamics.ModelFile | None,
     show: tuple[str, ...],
     run: int,
 ) -> xr.Dataset:
-    frames = selected_frames(
-        trajectory, selection if selection.selects_frames else FRAMES
-    )
     selected = selection.select_runs(trajectory)
     check_run_index("run", run, selected)
-    functions = dynamics.find_model(trajectory, model, trust_model)
-    return transitions.run_overview(selected, show, frames.tolist(), functions)
+    frames = selection.frame_indices(trajectory).tolist()
+    return transitions.run_overview(selected, show, frames, functions)
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     rows = []
     for index in range(result.sizes["pair"]):
         pair = result.isel(pair=index)
@@ -88,7 +84,7 @@ def report(measurement: Measurement) -> Report:
         output.make_table(rows),
         COLUMNS,
         LEGEND,
-        figure=plots.plot_overview(result, measurement.options.run),
+        figure=lambda: plots.plot_overview(result, measured.options.run),
     )
 
 

@@ -7,12 +7,16 @@ python -m analysis.pair_law RUN.nc
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dynamics
 from analysis import forces, output, plots, progress_measures
-from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
+from analysis.command_line.record import (
+    Analysis,
+    MeasuredTrajectory,
+    ModelOptions,
+    Report,
+)
 from dynamics.settings import ParticleSettings, check_real
 from dynamics.trajectory.selection import Selection
 
@@ -45,23 +49,21 @@ def measure(
     selection: Selection,
     key_fraction: float,
     fa: float,
-    model: Path | None,
-    trust_model: bool,
+    functions: dynamics.ModelFile | None,
 ) -> xr.Dataset:
-    functions = dynamics.find_model(trajectory, model, trust_model)
     trajectory = selection.select_runs(trajectory)
     keys = progress_measures.plane_key_frequencies(trajectory, key_fraction)
     law = ParticleSettings(fa=fa)
     return forces.fit_pair_law(trajectory, law, selection, keys, functions)
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     return Report(
         output.make_table(forces.pair_law_rows(result)),
         forces.pair_law_columns(result),
         "\n" + forces.PAIR_LAW_LEGEND,
-        figure=plots.plot_pair_law(result, measurement.path.stem),
+        figure=lambda: plots.plot_pair_law(result, measured.path.stem),
     )
 
 

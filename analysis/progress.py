@@ -8,7 +8,6 @@ python -m analysis.progress MINE.nc --model my_model.py
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dynamics
@@ -16,7 +15,7 @@ from analysis import output, plots, progress_measures
 from analysis.command_line.record import (
     PRINTED_ROWS,
     Analysis,
-    Measurement,
+    MeasuredTrajectory,
     ModelOptions,
     Report,
 )
@@ -48,19 +47,18 @@ def measure(
     trajectory: xr.Dataset,
     selection: Selection,
     key_fraction: float,
-    model: Path | None,
-    trust_model: bool,
+    functions: dynamics.ModelFile | None,
 ) -> xr.Dataset:
     return progress_measures.measure_progress(
         selection.select_runs(trajectory),
         selection,
         key_fraction,
-        dynamics.find_model(trajectory, model, trust_model),
+        functions,
     )
 
 
-def report(measurement: Measurement) -> Report:
-    result, trajectory = measurement.result, measurement.trajectory
+def report(measured: MeasuredTrajectory) -> Report:
+    result, trajectory = measured.result, measured.trajectory
     if "loss" in result:
         trajectory = progress_measures.with_performance(trajectory, result)
     single = trajectory.sizes["step"] == 1

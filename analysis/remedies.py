@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from analysis import plots, transitions
 from analysis.command_line.record import (
     Analysis,
-    Measurement,
+    MeasuredTrajectory,
     Report,
     TrajectoryOptions,
 )
@@ -84,13 +84,13 @@ def measure(
     return result.assign_attrs(dataclasses.asdict(detection))
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     return Report(
         transitions.intervention_table(result),
         COLUMNS,
         LEGEND,
-        figure=plots.plot_interventions(result),
+        figure=lambda: plots.plot_interventions(result),
     )
 
 

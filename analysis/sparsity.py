@@ -13,7 +13,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from analysis import clustering_heads, plots
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
+from analysis.command_line.record import (
+    Analysis,
+    AnalysisOptions,
+    MeasuredTrajectory,
+    Report,
+)
 from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection
 
@@ -47,16 +52,16 @@ def measure(trajectory: xr.Dataset, selection: Selection) -> xr.Dataset:
     return clustering_heads.compare_successes(result)
 
 
-def report(measurement: Measurement) -> Report:
-    results = [item.result for item in measurement.together]
-    paths = [item.path for item in measurement.together]
-    trajectories = [item.trajectory for item in measurement.together]
+def report(measured: MeasuredTrajectory) -> Report:
+    results = [item.result for item in measured.together]
+    paths = [item.path for item in measured.together]
+    trajectories = [item.trajectory for item in measured.together]
     labels = clustering_heads.trajectory_labels(trajectories, paths)
     return Report(
         clustering_heads.sparsity_table(results, labels),
         clustering_heads.SPARSITY_COLUMNS,
         clustering_heads.SPARSITY_LEGEND,
-        figure=plots.plot_sparsity(results, labels),
+        figure=lambda: plots.plot_sparsity(results, labels),
         result=clustering_heads.combine_sparsity(results, labels, paths),
     )
 

@@ -6,14 +6,18 @@ python -m analysis.spectral_density RUN.nc
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import dynamics
 from analysis import loss_geometry, plots
-from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
+from analysis.command_line.record import (
+    Analysis,
+    MeasuredTrajectory,
+    ModelOptions,
+    Report,
+)
 from analysis.output.tables import Column
-from dynamics.trajectory.selection import Selection, selected_frames
+from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,10 +27,9 @@ if TYPE_CHECKING:
 class Options(ModelOptions):
     """Compute the density of the eigenvalues of the training loss at frames along a run,
     by Lanczos quadrature, or from the whole matrix of a model with up to 2,000
-    parameters; and the saddle index. Ctrl-C writes the frames that are measured.
+    parameters; and the saddle index. Ctrl-C writes the frames that are measured."""
 
-    By default 5 frames are measured."""
-
+    selection: Selection = Selection(frames=5)
     matrix: Literal["hessian", "gauss_newton"] = "hessian"
     """Hessian, or Gauss-Newton matrix of a network of this package."""
     steps: int = 80
@@ -34,9 +37,6 @@ class Options(ModelOptions):
     probes: int = 4
     """Number of random vectors."""
 
-
-FRAMES = 5
-"""Default number of frames."""
 
 COLUMNS = [
     Column("step", "step"),
@@ -52,34 +52,30 @@ COLUMNS = [
 def measure(
     trajectory: xr.Dataset,
     selection: Selection,
-    model: Path | None,
-    trust_model: bool,
+    functions: dynamics.ModelFile | None,
     matrix: Literal["hessian", "gauss_newton"],
     steps: int,
     probes: int,
 ) -> xr.Dataset:
-    frames = selected_frames(
-        trajectory, selection if selection.selects_frames else FRAMES
-    )
     return loss_geometry.spectral_density(
         selection.select_runs(trajectory),
-        frames.tolist(),
+        selection.frame_indices(trajectory).tolist(),
         matrix,
         steps,
         probes,
-        functions=dynamics.find_model(trajectory, model, trust_model),
+        functions=functions,
     )
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     how = "all eigenvalues" if result.attrs["whole"] else "Lanczos quadrature"
     return Report(
         result.drop_dims("point").to_dataframe().reset_index(),
         COLUMNS,
         f"\n{result.attrs['parameters']} parameters, {how}. Saddle index: number of"
         " eigenvalues below -0.0001 of the\nlargest magnitude; null: within it.",
-        figure=plots.plot_spectral_density(result),
+        figure=lambda: plots.plot_spectral_density(result),
     )
 
 

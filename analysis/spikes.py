@@ -17,7 +17,7 @@ from analysis import output, plots, transitions
 from analysis.command_line.record import (
     PRINTED_ROWS,
     Analysis,
-    Measurement,
+    MeasuredTrajectory,
     Report,
     TrajectoryOptions,
 )
@@ -139,10 +139,10 @@ def measure(
     return result.assign_attrs(recorded=len(spikes), **dataclasses.asdict(detection))
 
 
-def describe_spikes(measurement: Measurement) -> str:
+def describe_spikes(measured: MeasuredTrajectory) -> str:
     """How many spikes were found and examined, and the size of their updates."""
-    trajectory, result = measurement.trajectory, measurement.result
-    spikes = transitions.recorded_spikes(trajectory, measurement.options.detection)
+    trajectory, result = measured.trajectory, measured.result
+    spikes = transitions.recorded_spikes(trajectory, measured.options.detection)
     runs = f"{len({spike.run for spike in spikes})} of {trajectory.sizes['run']} runs"
     attributed = result.isel(spike=result["cause"].values != "")
     lost = result.sizes["spike"] - attributed.sizes["spike"]
@@ -173,9 +173,9 @@ def describe_spikes(measurement: Measurement) -> str:
     return text
 
 
-def own_report(measurement: Measurement) -> Report:
+def own_report(measured: MeasuredTrajectory) -> Report:
     """The report on a recorded model: a row for each spike."""
-    result = measurement.result
+    result = measured.result
     table = output.make_table(transitions.own_spike_rows(result))
     columns = [column for column in OWN_COLUMNS if column.name in table]
     count, examined = result.attrs["recorded"], result.sizes["spike"]
@@ -183,17 +183,17 @@ def own_report(measurement: Measurement) -> Report:
     return Report(table, columns, OWN_LEGEND, summary, rows=slice(PRINTED_ROWS))
 
 
-def report(measurement: Measurement) -> Report:
-    if measurement.trajectory.attrs["system"] == RecordedSettings.system:
-        return own_report(measurement)
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    if measured.trajectory.attrs["system"] == RecordedSettings.system:
+        return own_report(measured)
+    result = measured.result
     smooth = int(transitions.smooth_norm_applies(result).sum())
     return Report(
         transitions.cause_table(result),
         COLUMNS,
         LEGEND.format(smooth),
-        summary=describe_spikes(measurement),
-        figure=plots.plot_spike_attribution(result),
+        summary=describe_spikes(measured),
+        figure=lambda: plots.plot_spike_attribution(result),
     )
 
 

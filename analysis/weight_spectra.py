@@ -6,19 +6,19 @@ python -m analysis.weight_spectra RUN.nc
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from analysis import loss_geometry, plots
 from analysis.command_line.record import (
     PRINTED_ROWS,
     Analysis,
     AnalysisOptions,
-    Measurement,
+    MeasuredTrajectory,
     Report,
 )
 from analysis.output.tables import Column
-from dynamics.trajectory.selection import Selection, selected_frames
+from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,16 +28,12 @@ if TYPE_CHECKING:
 class Options(AnalysisOptions):
     """Compute the singular values of the weights of each layer at frames along a run,
     their effective rank, the distance from the start and the alignment of changes. Ctrl-C writes the frames that are
-    measured.
+    measured."""
 
-    By default 50 frames are measured."""
-
+    selection: Selection = Selection(frames=50)
     values: int = 16
     """Largest number of singular values of a layer that the result has."""
 
-
-FRAMES = 50
-"""Default number of frames."""
 
 COLUMNS = [
     Column("step", "step"),
@@ -51,28 +47,25 @@ COLUMNS = [
 
 
 def measure(
-    trajectory: xr.Dataset, selection: Selection, values: int, log: TextIO
+    trajectory: xr.Dataset,
+    selection: Selection,
+    values: int,
+    progress: Callable[[str], None],
 ) -> xr.Dataset:
-    frames = selected_frames(
-        trajectory, selection if selection.selects_frames else FRAMES
-    )
-    return loss_geometry.weight_spectra(
-        selection.select_runs(trajectory),
-        frames.tolist(),
-        values,
-        partial(print, file=log, flush=True),
-    )
+    selected = selection.select_runs(trajectory)
+    frames = selection.frame_indices(trajectory).tolist()
+    return loss_geometry.weight_spectra(selected, frames, values, progress)
 
 
-def report(measurement: Measurement) -> Report:
-    result = measurement.result
+def report(measured: MeasuredTrajectory) -> Report:
+    result = measured.result
     table = result.drop_dims("value").median("run").to_dataframe().reset_index()
     return Report(
         table,
         COLUMNS,
         "\nMedians of the runs. Distance: from the first frame. Alignment: cosine of the"
         "\nchanges before and after.",
-        figure=plots.plot_weight_spectra(result),
+        figure=lambda: plots.plot_weight_spectra(result),
         rows=slice(-PRINTED_ROWS, None),
     )
 

@@ -213,7 +213,7 @@ def check_picture_path(
     return path
 
 
-class PanelLayout(NamedTuple):
+class PanelArrangement(NamedTuple):
     """How the panels of a picture are arranged."""
 
     columns: int
@@ -230,7 +230,7 @@ class PanelLayout(NamedTuple):
 
 def arrange_panels(
     options: PanelOptions, names: Sequence[str], default_width: int | None = None
-) -> PanelLayout:
+) -> PanelArrangement:
     """The arrangement of named panels of each run. Raises SettingsError for too small
     panels.
 
@@ -259,7 +259,7 @@ def arrange_panels(
         raise SettingsError("width", width, f"at least {least}, or fewer columns")
     side = width / runs / columns / _FIGURE_PIXELS_PER_MAP_PIXEL
     pixels = int(min(480, max(96, side)))
-    return PanelLayout(columns, leading, width, pixels, for_print)
+    return PanelArrangement(columns, leading, width, pixels, for_print)
 
 
 def check_height(options: PanelOptions, height: int) -> None:

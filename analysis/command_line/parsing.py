@@ -110,7 +110,7 @@ def parse_options(options: type[Options], program: str, default: Any = None) -> 
         return tyro.cli(
             options,
             args=arguments,
-            prog=f"python -m {program}",
+            prog=f"python {'' if program.endswith('.py') else '-m '}{program}",
             description=command_description(options) if asks_for_help else "",
             default=default,
             config=(tyro.conf.OmitArgPrefixes,),

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import lazy_loader as lazy
 import tyro
@@ -20,7 +20,7 @@ from analysis import output, plots
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.output.tables import Column
-from dynamics.errors import TrajectoryError
+from dynamics.errors import RecordingError, ReportedError, TrajectoryError
 from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection
 
@@ -74,8 +74,8 @@ class ModelOptions(AnalysisOptions):
 
 
 @dataclasses.dataclass(frozen=True)
-class Measurement:
-    """The result of an analysis, and what it is the result of."""
+class MeasuredTrajectory:
+    """A trajectory and the result of its analysis."""
 
     options: Any
     """Options of the command."""
@@ -85,18 +85,21 @@ class Measurement:
     selected: xr.Dataset
     """The selected frames of these runs."""
     result: xr.Dataset
-    others: tuple[Measurement, ...] = ()
-    """Measurements of further trajectories, of an analysis that combines or compares
-    trajectories."""
+    others: tuple[MeasuredTrajectory, ...] = ()
+    """Further trajectories, of an analysis that combines or compares trajectories."""
 
     @property
-    def together(self) -> tuple[Measurement, ...]:
-        """This measurement and the others."""
+    def together(self) -> tuple[MeasuredTrajectory, ...]:
+        """This trajectory and the others."""
         return (self, *self.others)
 
 
+FigureSource: TypeAlias = "Figure | Callable[[], Figure | None] | None"
+"""A figure, or a function that draws it after the result has been written."""
+
+
 class Report(NamedTuple):
-    """What is printed and drawn of a measurement."""
+    """What is printed and drawn of a trajectory and its result."""
 
     table: pd.DataFrame
     columns: Sequence[Column]
@@ -105,11 +108,13 @@ class Report(NamedTuple):
     """Explanation under the table."""
     summary: str = ""
     """Text above the table."""
-    figure: Figure | None = None
+    figure: FigureSource = None
+    """The figure, or a function that draws it. The result is written before the
+    function is called, and an error in it does not lose the table."""
     rows: Any = slice(None)
     """The printed rows of the table: a slice or a mask."""
     result: xr.Dataset | None = None
-    """Result that is written. Default: that of the measurement."""
+    """Result that is written. Default: that of the trajectory."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -122,9 +127,11 @@ class Analysis:
         Name of the command; the result of RUN.nc is written to RUN-NAME.nc.
     measure : callable
         ``measure(trajectory, selection, **options)`` returns an `xarray.Dataset`. The
-        options are the fields of `options` that are named like its further parameters;
-        a parameter ``log`` is the stream for messages, and a parameter ``first`` the
-        result of the first of several trajectories (None for the first itself).
+        options are the fields of `options` that are named like its further parameters.
+        A parameter ``log`` is the stream for messages, ``progress`` a function that
+        prints a line there at once, ``functions`` the functions of a model from outside
+        (`ModelOptions`), and ``first`` the result of the first of several trajectories
+        (None for the first itself).
     columns : sequence of Column
         Columns of the printed table, which has a row for each point of the result. The
         first 40 are printed; the CSV file has all, with all variables and coordinates.
@@ -135,7 +142,7 @@ class Analysis:
     plot : callable, optional
         ``plot(result, axes)`` draws the result into matplotlib's axes.
     report : callable, optional
-        Function of a `Measurement` that returns a `Report`, instead of `columns`,
+        Function of a `MeasuredTrajectory` that returns a `Report`, instead of `columns`,
         `legend` and `plot`.
     options : type
         Dataclass of the command's options, derived from `AnalysisOptions`. Its
@@ -171,16 +178,19 @@ class Analysis:
     title: str = ""
     legend: str = ""
     plot: Callable[[xr.Dataset, Axes], object] | None = None
-    report: Callable[[Measurement], Report] | None = None
+    report: Callable[[MeasuredTrajectory], Report] | None = None
     options: type = AnalysisOptions
     diverged: str = "diverged and have no values from then on"
     others: Literal["separate", "combined", "compared"] = "separate"
     files_first: bool = False
 
     def __post_init__(self) -> None:
-        fields = {field.name for field in dataclasses.fields(self.options)}
+        allowed = {field.name for field in dataclasses.fields(self.options)}
+        allowed |= {"log", "progress", "first"}
+        if {"model", "trust_model"} <= allowed:
+            allowed.add("functions")
         for name in self._option_names():
-            if name not in {*fields, "log", "first"}:
+            if name not in allowed:
                 words = f"{self.name} with a parameter {name}"
                 raise SettingsError("measure", words, "fields of the options")
 
@@ -188,11 +198,19 @@ class Analysis:
         """The parameters of `measure` after the trajectory and the selection."""
         return list(inspect.signature(self.measure).parameters)[2:]
 
+    @property
+    def program(self) -> str:
+        """The module of `measure`, such as analysis.events, or the name of its file
+        FILE.py; otherwise the name of the analysis."""
+        module = getattr(self.measure, "__globals__", {})
+        spec, file = module.get("__spec__"), module.get("__file__")
+        if spec is not None:
+            return spec.name
+        return self.name if file is None else Path(file).name
+
     def run_command(self) -> None:
         """Run the command of this analysis with the arguments of the command line."""
-        spec = sys.modules["__main__"].__spec__
-        program = f"analysis.{self.name}" if spec is None else spec.name
-        run_command(self.main, self.options, program)
+        run_command(self.main, self.options, self.program)
 
     def main(self, options: Any) -> None:
         """Measure the trajectories; print the table, write the results, draw the
@@ -201,12 +219,19 @@ class Analysis:
         trajectories, outs = self._open(options, paths)
         measurements = self._measure(options, paths, trajectories)
         make_report = self.report or self._default_report
-        reports = [make_report(item) for item in measurements]
-        if self.files_first:
-            self._write(measurements, reports, outs)
-        _print_reports(reports, measurements, options)
+        try:
+            reports = [make_report(item) for item in measurements]
+        except Exception:
+            for item, out in zip(measurements, outs, strict=True):
+                self._write_result(item, item.result, None, out)
+            raise
         if not self.files_first:
-            self._write(measurements, reports, outs)
+            _print_reports(reports, measurements, options)
+        errors = self._write(measurements, reports, outs)
+        if self.files_first:
+            _print_reports(reports, measurements, options)
+        if errors:
+            raise errors[0]
         if any(
             item.result.attrs.get(name)
             for item in measurements
@@ -236,25 +261,31 @@ class Analysis:
                 trajectories.append(dynamics.open_trajectory(path))
                 continue
             file_options = dataclasses.replace(options, trajectory=path)
-            trajectory, out = open_input(file_options, self.name)
+            trajectory, out = open_input(file_options, self.name, self.program)
             trajectories.append(trajectory)
             outs.append(out)
         return trajectories, outs
 
     def _measure(
         self, options: Any, paths: Sequence[Path], trajectories: Sequence[xr.Dataset]
-    ) -> list[Measurement]:
+    ) -> list[MeasuredTrajectory]:
         """The measurements that have a report of their own."""
         selection: Selection = options.selection
-        measurements: list[Measurement] = []
+        measurements: list[MeasuredTrajectory] = []
         names = self._option_names()
         values = {name: getattr(options, name, None) for name in names}
-        if "log" in names:
-            values["log"] = options.log
+        given = {
+            "log": options.log,
+            "progress": partial(print, file=options.log, flush=True),
+        }
+        values |= {name: given[name] for name in names if name in given}
         for path, trajectory in zip(paths, trajectories, strict=True):
             if "first" in names:
                 values["first"] = measurements[0].result if measurements else None
             with _named_errors(path, len(trajectories) > 1):
+                if "functions" in names:
+                    model = options.model, options.trust_model
+                    values["functions"] = dynamics.find_model(trajectory, *model)
                 result = self.measure(trajectory, selection, **values)
             if not hasattr(result, "data_vars"):
                 what = f"a function that returns {type(result).__name__}"
@@ -266,45 +297,67 @@ class Analysis:
             diverged = dynamics.count_diverged(selected)
             if diverged and self.diverged:
                 print(f"{path.name}: {diverged} runs {self.diverged}", file=options.log)
-            measurements.append(Measurement(options, path, runs, selected, result))
+            measurements.append(
+                MeasuredTrajectory(options, path, runs, selected, result)
+            )
         if self.others == "separate":
             return measurements
         first, *others = measurements
         return [dataclasses.replace(first, others=tuple(others))]
 
-    def _default_report(self, measurement: Measurement) -> Report:
+    def _default_report(self, measured: MeasuredTrajectory) -> Report:
         """A table with a row for each point of the result, and the plot."""
-        result, figure = measurement.result, None
+        result = measured.result
         dims = list(map(str, result.dims))
         dims.sort(key=lambda name: ("run", "step", name).index(name))
-        table = result.to_dataframe(dim_order=dims).reset_index()
-        if self.plot is not None:
-            figure, (axes,) = plots.new_panels([2])
-            self.plot(result, axes)
+        points = result if dims else result.expand_dims("point")
+        table = points.to_dataframe(dim_order=dims or ["point"])
+        table = table.reset_index(drop=not dims)
         columns = self.columns or [Column(name, name) for name in table]
         for column in columns:
             if column.name and column.name not in table:
                 raise SettingsError("columns", column.name, f"{', '.join(table)}")
+        figure = None if self.plot is None else partial(self._draw, result)
         rows = slice(PRINTED_ROWS)
         return Report(table, columns, self.legend, figure=figure, rows=rows)
 
+    def _draw(self, result: xr.Dataset) -> Figure:
+        assert self.plot is not None
+        figure, (axes,) = plots.new_panels([2])
+        self.plot(result, axes)
+        return figure
+
     def _write(
         self,
-        measurements: Sequence[Measurement],
+        measurements: Sequence[MeasuredTrajectory],
         reports: Sequence[Report],
         outs: Sequence[Path],
-    ) -> None:
-        """Write the results and the pictures."""
+    ) -> list[ReportedError]:
+        """Write the results and the pictures; return the errors of the pictures."""
+        errors: list[ReportedError] = []
         for item, report, out in zip(measurements, reports, outs, strict=True):
             result = item.result if report.result is None else report.result
-            title = result.attrs.get("title", self.title)
-            attributes = _result_attributes(item.path, self.name)
-            result = result.assign_attrs(title=title, **attributes)
-            write_result_and_picture(item.options, result, report.figure, out)
+            try:
+                self._write_result(item, result, report.figure, out)
+            except FigureError as error:
+                errors.append(error)
+        return errors
+
+    def _write_result(
+        self,
+        measured: MeasuredTrajectory,
+        result: xr.Dataset,
+        figure: FigureSource,
+        out: Path,
+    ) -> None:
+        title = result.attrs.get("title", self.title)
+        attributes = _result_attributes(measured.path, self.program)
+        result = result.assign_attrs(title=title, **attributes)
+        write_result_and_picture(measured.options, result, figure, out)
 
 
 def _print_reports(
-    reports: Sequence[Report], measurements: Sequence[Measurement], options: Any
+    reports: Sequence[Report], measurements: Sequence[MeasuredTrajectory], options: Any
 ) -> None:
     """Print the summaries, one table and the legend; write the table as CSV."""
     for report in reports:
@@ -325,14 +378,15 @@ def _print_reports(
         print(legend, file=options.log)
 
 
-def open_input(options: TrajectoryOptions, command: str) -> tuple[xr.Dataset, Path]:
+def open_input(
+    options: TrajectoryOptions, name: str, program: str
+) -> tuple[xr.Dataset, Path]:
     """The trajectory, and the path for the result, checked before any work is done.
 
-    command: name of the command without its package. Raises TrajectoryError,
-    SettingsError."""
+    name, program: of the command. Raises TrajectoryError, SettingsError."""
     path = options.trajectory
-    out = options.out or path.parent / f"{output.plain_stem(path)}-{command}.nc"
-    out = output.check_result_path(out, _result_attributes(path, command))
+    out = options.out or path.parent / f"{output.plain_stem(path)}-{name}.nc"
+    out = output.check_result_path(out, _result_attributes(path, program))
     trajectory = dynamics.open_trajectory(path)
     sizes = f"{trajectory.sizes['run']} runs, {trajectory.sizes['step']} frames"
     print(
@@ -341,20 +395,31 @@ def open_input(options: TrajectoryOptions, command: str) -> tuple[xr.Dataset, Pa
     return trajectory, out
 
 
+class FigureError(RecordingError):
+    """A figure could not be drawn. The result has been written."""
+
+
 def write_result_and_picture(
-    options: PictureOptions, result: xr.Dataset, figure: Figure | None, out: Path
+    options: PictureOptions, result: xr.Dataset, figure: FigureSource, out: Path
 ) -> None:
-    """Write the result to `out`, and the picture beside it. Raises RecordingError."""
+    """Write the result to `out`, and the picture beside it. Raises RecordingError, and
+    FigureError for an error in a function that draws the figure."""
     output.write_result(result, out)
     print(f"result      {out}", file=options.log)
+    if callable(figure):
+        try:
+            figure = figure()
+        except Exception as error:
+            words = f"the figure of {out} could not be drawn"
+            raise FigureError(f"{words}: {type(error).__name__}: {error}") from error
     if figure is not None:
         picture = options.picture_path(out)
         plots.save_figure(figure, picture)
         print(f"picture     {picture}", file=options.log)
 
 
-def _result_attributes(path: Path, command: str) -> dict[str, str]:
-    return {"result_of": f"analysis.{command}", "trajectory": path.name}
+def _result_attributes(path: Path, program: str) -> dict[str, str]:
+    return {"result_of": program, "trajectory": path.name}
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from analysis.command_line.parsing import parse_options
 from analysis.curvature import Options as CurvatureOptions
 from analysis.output import Column
 from dynamics import ModularSettings, ParticleSettings, open_trajectory, simulate
-from dynamics.settings import SettingsError
+from dynamics.errors import RecordingError, SettingsError
 
 PAGE = Path(__file__).parents[3] / "docs/analyses/own-analysis.md"
 EXAMPLE, *_ = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
@@ -54,6 +54,7 @@ def test_the_example_of_the_page(drift, tmp_path):
     with xr.open_dataset("a-drift.nc") as result:
         np.testing.assert_allclose(result["distance"], expected, rtol=1e-6)
         assert result.attrs["title"].startswith("Distance of the centre of mass")
+        assert result.attrs["result_of"] == "drift"
     table = pd.read_csv("t.csv")
     assert table["step"].tolist() == [0, 20, 40] * 2
     np.testing.assert_allclose(table["distance"], expected.ravel(), rtol=1e-6)
@@ -144,6 +145,43 @@ def test_all_columns_are_printed_without_columns(monkeypatch, capsys, tmp_path):
     out = capsys.readouterr().out
     assert re.search(r"run +step .*gradient_norm", out)
     assert "and 53 more rows; --csv FILE.csv writes all" in out
+
+
+@pytest.mark.parametrize("files_first", [False, True])
+def test_an_error_in_the_figure_loses_neither_table_nor_result(
+    files_first, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+
+    def plot(result, axes):
+        axes.plot(result["no variable"])
+
+    analysis = Analysis(
+        name="own",
+        measure=lambda trajectory, selection: trajectory[["gradient_norm"]].sum(),
+        columns=[Column("norm", "gradient_norm", digits=1)],
+        plot=plot,
+        files_first=files_first,
+    )
+    options = analysis.options(trajectory=Path(particles_file()[0]), csv=Path("t.csv"))
+    with pytest.raises(RecordingError, match=r"figure of particles-own.nc .*no variab"):
+        analysis.main(options)
+    assert re.search(r"norm\n-+\n *\d+\.\d\n", capsys.readouterr().out)
+    assert Path("t.csv").exists()
+    with xr.open_dataset("particles-own.nc") as result:
+        assert result.attrs["result_of"] == __name__
+
+
+def test_a_wrong_column_loses_no_result(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    analysis = Analysis(
+        name="own",
+        measure=lambda trajectory, selection: trajectory[["gradient_norm"]].sum(),
+        columns=[Column("wrong", "ratoi")],
+    )
+    with pytest.raises(SettingsError, match="ratoi"):
+        analysis.main(analysis.options(trajectory=Path(particles_file()[0])))
+    assert Path("particles-own.nc").exists()
 
 
 def test_a_parameter_without_an_option_is_refused():
