@@ -16,6 +16,7 @@ from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.record import write_result_and_picture
 from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -37,6 +38,7 @@ class Options(PictureOptions):
     law: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
     steps: int | None = None
     """Number of steps of the simulated particles. Default: 100."""
+    selection: Selection = Selection()
     out: Path | None = None
     """NetCDF file for the result; the picture has the suffix of its format. Default:
     FIRST-SECOND-compare.nc, beside the first trajectory."""
@@ -47,6 +49,7 @@ def main(options: Options) -> None:
     first = dynamics.open_trajectory(options.first)
     structures.check_comparable(first, first)
     path, second = _open_second(options, first)
+    first, second = map(options.selection.apply, (first, second))
     inputs = {
         "result_of": "analysis.compare",
         "first": str(options.first),

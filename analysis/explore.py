@@ -14,8 +14,9 @@ import os
 import signal
 import sys
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import tyro
 
@@ -39,9 +40,11 @@ class Options:
     export: Path | None = None
     """Write one self-contained HTML file that plays a run without a server, and exit.
     Default: serve the page."""
-    run: tuple[int, ...] = ()
+    run_indices: tuple[int, ...] = ()
     """With --export: index of the run, or of two runs to compare. Default: the first
     successful run."""
+
+    former_names: ClassVar[Mapping[str, str]] = {"--run": "--run-indices"}
 
 
 def main(options: Options) -> None:
@@ -50,10 +53,12 @@ def main(options: Options) -> None:
     check_integer("port", options.port, 0, 65535)
     if options.export is not None:
         _export(options, options.export)
-    elif options.run:
-        runs = " ".join(map(str, options.run))
+    elif options.run_indices:
+        runs = " ".join(map(str, options.run_indices))
         raise SettingsError(
-            "run", runs, "no value without --export: runs are chosen on the page"
+            "run_indices",
+            runs,
+            "no value without --export: runs are chosen on the page",
         )
     else:
         for path in options.trajectories:
@@ -103,11 +108,11 @@ def _export(options: Options, path: Path) -> None:
         raise SettingsError(
             "export", f"{len(files)} trajectories", "one, or two to compare"
         )
-    if len(options.run) > 2:
-        raise SettingsError(
-            "run", " ".join(map(str, options.run)), "one run index, or two to compare"
-        )
-    size = explorer.export_page(path, files, options.run or (None,) * len(files))
+    if len(options.run_indices) > 2:
+        runs = " ".join(map(str, options.run_indices))
+        raise SettingsError("run_indices", runs, "one run index, or two to compare")
+    runs_shown = options.run_indices or (None,) * len(files)
+    size = explorer.export_page(path, files, runs_shown)
     print(f"page        {path}  ({size / 1e6:.1f} MB, opens without a server)")
 
 

@@ -25,7 +25,7 @@ from analysis.command_line.panel_selection import (
     select_panels,
 )
 from analysis.command_line.parsing import run_command
-from dynamics.settings import SettingsError, check_integer, check_real
+from dynamics.settings import SettingsError, check_real
 
 if TYPE_CHECKING:
     from analysis.panels.scene import EventMark, Scene
@@ -59,7 +59,7 @@ frames than that."""
 @dataclasses.dataclass(frozen=True)
 class Options(PanelOptions):
     """Make a film (MP4 or GIF) of panels of one run, or of two runs side by side, with
-    all recorded steps (VC section 2.3)."""
+    all recorded steps, or some for a GIF (VC section 2.3)."""
 
     fps: float | None = None
     """Number of film frames per second. Default: 20, or 10 for a GIF."""
@@ -71,9 +71,6 @@ class Options(PanelOptions):
     """First step. Default: the first recorded one."""
     end: int | None = None
     """Last step. Default: the last recorded one."""
-    every: int | None = None
-    """Interval between the recorded frames to show; the last frame is always shown.
-    Default: by --time; with --time even 1, or for a GIF, chosen to give 80 frames."""
     event: Literal["spike", "drop", "first-drop"] | None = None
     """Show a single event. spike: the highest spike, replayed and shown at every step;
     drop: the largest drop of the loss after its first plateau; first-drop: the first
@@ -83,13 +80,14 @@ class Options(PanelOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.every is not None:
-            check_integer("every", self.every, 1, 2**53)
         if self.fps is not None:
             check_real("fps", self.fps, positive=True, up_to=240)
             if self.fps < _MIN_FPS:
                 raise SettingsError("fps", self.fps, f"{_MIN_FPS:g} to 240")
         other_range = self.begin is not None or self.end is not None
+        if self.selection.at and (self.event or other_range):
+            steps = " ".join(map(str, self.selection.at))
+            raise SettingsError("at", steps, "no value with --begin, --end or --event")
         if self.event and (self.other or other_range):
             allowed = "a film of one run, without --begin and --end"
             raise SettingsError("event", self.event, allowed)
@@ -147,12 +145,16 @@ def main(options: Options) -> None:
 def _select_event(options: Options) -> tuple[Options, EventMark]:
     """The event of the option --event, and the options with its run. Raises
     SettingsError, TrajectoryError."""
-    trajectory, run = dynamics.open_trajectory(options.trajectory), options.run
+    trajectory, run = (
+        dynamics.open_trajectory(options.trajectory),
+        options.run_indices[0],
+    )
     assert options.event is not None
     if run is not None or options.event == "first-drop":
         run, _ = plots.select_run(trajectory, "run", run)
     run, event = plots.find_event(trajectory, run, options.event)
-    return dataclasses.replace(options, run=run), event
+    selection = dataclasses.replace(options.selection, run_indices=())
+    return dataclasses.replace(options, run=run, selection=selection), event
 
 
 def _plan_film(
@@ -166,15 +168,26 @@ def _plan_film(
     begin, end = options.begin, options.end
     if drop is not None:
         begin, end = plots.steps_around_drop(drop, scenes[0].steps)
-    by_events = options.time == "events" and not (options.every or options.event)
-    every, last = options.every or (None if gif else 1), round(_LAST_SECONDS * fps)
-    most = _GIF_FRAMES if gif else _MAX_FRAMES
-    film = plots.film_frames(scenes, begin, end, every, by_events, max(1, last), most)
+    selection, last = options.selection, round(_LAST_SECONDS * fps)
+    by_events = options.time == "events" and not options.event
+    by_events = by_events and not selection.selects_frames
+    film = plots.film_frames(
+        scenes,
+        begin,
+        end,
+        None if gif else 1,
+        by_events,
+        max(1, last),
+        _GIF_FRAMES if gif else _MAX_FRAMES,
+        selection,
+    )
     if drop is not None:
         hold = max(1, round(_DROP_SECONDS * fps / len(film.frames)))
         film = film._replace(holds=film.holds * min(_MAX_DROP_HOLD, hold))
     summary = "every recorded frame"
-    if film.every > 1:
+    if selection.at or (selection.frames and selection.every is None):
+        summary = "selected frames"
+    elif film.every > 1:
         summary = f"one recorded frame in {film.every}, and the last"
     if by_events:
         summary = "frames by events: slower at drops and spikes, faster in plateaus"

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
+
+import tyro
 
 from analysis import panels, plots
 from analysis.command_line.panel_selection import (
     PanelOptions,
+    PanelSelection,
     arrange_panels,
     check_height,
     check_picture_path,
@@ -23,9 +27,27 @@ from analysis.command_line.panel_selection import (
 )
 from analysis.command_line.parsing import run_command
 from analysis.panels.style import GRID_DPI, STYLES
-from dynamics.settings import check_integer
+from dynamics.settings import SettingsError, check_integer
+from dynamics.trajectory import frames_at
 
 _FORMATS = ("png", "svg", "pdf")
+
+
+@dataclasses.dataclass(frozen=True)
+class FrameSelection(PanelSelection):
+    """The run of each trajectory, and the recorded frame."""
+
+    frames: tyro.conf.Suppress[int | None] = None
+    spacing: tyro.conf.Suppress[Literal["even", "early"]] = "even"
+    every: tyro.conf.Suppress[int | None] = None
+    at: tuple[int, ...] = ()
+    """Recorded step to draw. Default: see --step."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.at) > 1:
+            steps = " ".join(map(str, self.at))
+            raise SettingsError("at", steps, "one recorded step")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +58,12 @@ class Options(PanelOptions):
     step: int = -1
     """Step to draw, or the nearest recorded step if it was not recorded; -1 is the last
     step."""
+    selection: FrameSelection = dataclasses.field(default_factory=FrameSelection)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.selection.at and self.step != -1:
+            raise SettingsError("step, at", "both", "one of them")
 
 
 def main(options: Options) -> None:
@@ -56,9 +84,10 @@ def main(options: Options) -> None:
         )
         for item, run in zip(trajectories, runs, strict=True)
     ]
-    frames = plots.simultaneous_frames(
-        scenes, plots.nearest_frame(scenes[0], options.step)
-    )
+    frame = plots.nearest_frame(scenes[0], options.step)
+    if options.selection.at:
+        (frame,) = frames_at(scenes[0].steps, options.selection.at)
+    frames = plots.simultaneous_frames(scenes, int(frame))
     step = int(scenes[0].steps[frames[0]])
     if options.step not in (-1, step):
         print(f"step        {step}, the nearest to {options.step} that was recorded")

@@ -14,6 +14,7 @@ import dynamics
 from analysis import output, panels, plots
 from analysis.panels.style import COLUMN, FULL, GRID_DPI
 from dynamics.settings import SettingsError, check_integer
+from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -86,6 +87,16 @@ _FIGURE_PIXELS_PER_MAP_PIXEL = 1.25
 
 
 @dataclasses.dataclass(frozen=True)
+class PanelSelection(Selection):
+    """The run of each trajectory, and recorded frames."""
+
+    runs: tyro.conf.Suppress[int | None] = None
+    run_indices: tuple[int, ...] = ()
+    """Index of the run in each trajectory: --run and --run-of-other as one option.
+    Default: see --run."""
+
+
+@dataclasses.dataclass(frozen=True)
 class PanelOptions:
     """Options of commands that draw panels of one run, or of two side by side."""
 
@@ -137,6 +148,7 @@ class PanelOptions:
     trust_model: bool = False
     """Run the model file that is stored in the trajectory, even if it never ran on this
     computer."""
+    selection: PanelSelection = dataclasses.field(default_factory=PanelSelection)
     out: Path | None = None
     """File to write. Default: TRAJECTORY-runN with a suffix for the step or event, in
     the folder of the trajectory."""
@@ -149,6 +161,12 @@ class PanelOptions:
         if self.run_of_other is not None and self.other is None:
             allowed = "no value without a second file"
             raise SettingsError("run_of_other", self.run_of_other, allowed)
+        indices = self.selection.run_indices
+        if indices and (self.run, self.run_of_other) != (None, None):
+            raise SettingsError("run, run_indices", "both", "one of them")
+        if indices and len(indices) != self.runs:
+            allowed = "the index of a run of each trajectory"
+            raise SettingsError("run_indices", " ".join(map(str, indices)), allowed)
         for name in self.panels:
             if self.panels.count(name) > 1:
                 raise SettingsError("panels", f"{name} twice", "each panel once")
@@ -157,6 +175,11 @@ class PanelOptions:
     def runs(self) -> int:
         """Number of runs drawn."""
         return 1 if self.other is None else 2
+
+    @property
+    def run_indices(self) -> tuple[int | None, ...]:
+        """Index of the run of each trajectory, None for the default one."""
+        return self.selection.run_indices or (self.run, self.run_of_other)
 
 
 # ------------------------------------------------------------------------------ choices
@@ -296,14 +319,15 @@ def open_shown_runs(options: PanelOptions) -> tuple[list[xr.Dataset], list[int]]
         )
         trajectories[0] = dynamics.with_model(trajectories[0], functions)
     runs: list[int] = []
+    names = ("run", "run_of_other")
+    if options.selection.run_indices:
+        names = ("run_indices", "run_indices")
     for path, trajectory in zip(paths, trajectories, strict=True):
-        name, requested = "run", options.run
-        if runs:
-            name, requested = "run_of_other", options.run_of_other
-            if requested is None:
-                same_file = path.resolve() == paths[0].resolve()
-                requested = (runs[0] + same_file) % trajectory.sizes["run"]
-        run, remark = plots.select_run(trajectory, name, requested)
+        requested = options.run_indices[len(runs)]
+        if runs and requested is None:
+            same_file = path.resolve() == paths[0].resolve()
+            requested = (runs[0] + same_file) % trajectory.sizes["run"]
+        run, remark = plots.select_run(trajectory, names[len(runs)], requested)
         runs.append(run)
         print(f"trajectory  {path}  (run {run}{remark})")
     return trajectories, runs

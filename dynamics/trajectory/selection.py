@@ -86,27 +86,26 @@ class Selection:
         """Indices (frame,) of the selected frames along `step`, in increasing order.
 
         least: smallest allowed number of frames. Raises SettingsError."""
-        count = trajectory.sizes["step"]
-        if self.at:
-            recorded = trajectory["step"].values
-            indices = trajectories.frames_at(recorded, self.at)
-        elif self.every is not None:
-            every = check_integer("every", self.every, 1, 2**53)
-            indices = trajectories.strided_frames(count, every)
-        else:
-            frames = count if self.frames is None else self.frames
-            most = check_integer("frames", frames, least, 10**9)
-            early = self.spacing == "early"
-            spaced_frames = (
-                trajectories.early_frames
-                if early
-                else trajectories.evenly_spaced_frames
-            )
-            indices = spaced_frames(count, most)
-        if self.at and len(indices) < least:
+        if not self.at:
+            return self.indices(trajectory.sizes["step"], least)
+        indices = trajectories.frames_at(trajectory["step"].values, self.at)
+        if len(indices) < least:
             steps = " ".join(map(str, self.at))
             raise SettingsError("at", steps, f"{least} recorded steps or more")
         return indices
+
+    def indices(self, count: int, least: int = 1) -> np.ndarray:
+        """Indices of `count` frames that a stride or a number of frames selects.
+
+        least: smallest allowed number of frames. Raises SettingsError."""
+        if self.every is not None:
+            every = check_integer("every", self.every, 1, 2**53)
+            return trajectories.strided_frames(count, every)
+        frames = count if self.frames is None else self.frames
+        most = check_integer("frames", frames, least, 10**9)
+        if self.spacing == "early":
+            return trajectories.early_frames(count, most)
+        return trajectories.evenly_spaced_frames(count, most)
 
     def apply(self, trajectory: xr.Dataset) -> xr.Dataset:
         """The selected runs and frames of the trajectory. Raises SettingsError.

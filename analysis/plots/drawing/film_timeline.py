@@ -15,6 +15,8 @@ import numpy as np
 
 from analysis.panels.scene import Scene
 from dynamics.settings import SettingsError
+from dynamics.trajectory import frames_at
+from dynamics.trajectory.selection import Selection
 
 EVENT_PACE, PLATEAU_PACE = 4.0, 1 / 3
 """Time for which a recorded frame near a drop, rise or spike is shown, and one in a
@@ -69,6 +71,7 @@ def film_frames(
     by_events: bool = False,
     last: int = 1,
     most: int = 80,
+    selection: Selection = Selection(),
 ) -> FilmFrames:
     """Every recorded frame, or one in `every`, from step `begin` to `end` of the first
     scene, and the last one.
@@ -76,7 +79,8 @@ def film_frames(
     every: None: chosen to show about `most` frames. by_events: whether the film is
     slower at drops, rises and spikes, and faster in plateaus, instead: it has as many
     frames as were recorded, or `most` if these are more. last: film frames for which
-    the last frame is held. Raises SettingsError."""
+    the last frame is held. selection: frames instead of one in `every`. Raises
+    SettingsError."""
     times = frame_times(scenes)
     low, high = (
         _time_of_step(name, scenes[0], times[0], step)
@@ -99,7 +103,13 @@ def film_frames(
         every = 1
     else:
         every = -(-len(both) // most) if every is None else every
-        chosen = np.unique(np.append(np.arange(0, len(both), every), len(both) - 1))
+        if not selection.selects_frames:
+            selection = Selection(every=every)
+        every = selection.every or 1
+        chosen = selection.indices(len(both))
+        if selection.at:
+            moments = times[0][frames_at(scenes[0].steps, selection.at)]
+            chosen = np.flatnonzero(np.isin(both, moments))
         holds = np.ones(len(chosen), np.int64)
     holds[-1] = max(holds[-1], last)
     return FilmFrames(frames[chosen], holds, every)
