@@ -16,6 +16,7 @@ from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.record import write_result_and_picture
 from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.settings_text import setting_texts
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -66,10 +67,8 @@ def main(options: Options) -> None:
             f"{side:<11} {name}  ({item.sizes['run']} runs{left_out})", file=options.log
         )
     if options.second is None:
-        law = (
-            f"f_a = {options.law.fa:g}, g_a = {options.law.ga:g}, g_r ="
-            f" {options.law.gr:g}"
-        )
+        symbols = {"fa": "f_a", "ga": "g_a", "gr": "g_r"}
+        law = ", ".join(setting_texts(options.law, always=symbols))
         start = "where the runs of the first trajectory start"
         print(
             f"            particles that were simulated with {law} and start {start}",

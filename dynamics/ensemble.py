@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynamics.ensemble_arguments import EnsembleArguments
 from dynamics.loop import record_run
 from dynamics.observers import Observer, source_digests, with_observers
 from dynamics.provenance import identity_digest, run_identity
@@ -24,10 +25,10 @@ from dynamics.run_checks import (
 from dynamics.settings import (
     RecordMode,
     Settings,
-    changed_settings,
     check_choice,
     check_integer,
 )
+from dynamics.settings_text import describe_settings, setting_texts
 from dynamics.start_files import start_file
 from dynamics.system_checks import check_first_step
 from dynamics.system_creation import (
@@ -41,33 +42,13 @@ from dynamics.trajectory.recorder import create_recorder
 
 
 @dataclasses.dataclass(frozen=True)
-class Ensemble:
+class Ensemble(EnsembleArguments):
     """An ensemble of runs: everything that determines its trajectory and its file.
 
     Parameters
     ----------
-    settings : Settings
-        Physics or optimisation of the runs: ParticleSettings, ModularSettings,
-        SparseSettings, TransformerSettings, or those of a registered system.
-    runs : int
-        Number of runs. Run r has seed ``seed + r`` and does not depend on the other
-        runs.
-    seed : int
-        Seed of the first run.
-    steps : int, optional
-        Number of steps. Default: ``settings.default_steps``.
-    every : int, optional
-        Steps between recorded frames; the first and the last step are always recorded.
-        Default: ``settings.default_every``.
-    record : {"all", "metrics"}
-        "metrics" records only norms, losses and accuracies.
-    device : {"auto", "cpu", "cuda"}
-        Where to compute.
-    backend : {"auto", "simd", "blas"}
-        How the constant-attention network is computed on a CPU; "auto" is the faster
-        one by a cost model.
-    observe : mapping of str to callable, optional
-        Functions of a frame whose values are recorded, as in `dynamics.simulate`.
+    settings, runs, seed, steps, every, record, device, backend, observe
+        As in `dynamics.simulate`.
 
     Raises
     ------
@@ -81,19 +62,11 @@ class Ensemble:
     >>> str(ensemble.path)
     'runs/particles-0de4441b964e.nc'
     >>> ensemble.describe()
-    'particles with fa=2.0, n=5: 3 runs from seed 0, 20 steps'
+    'particles, N = 5, f_a = 2: 3 runs from seed 0, 20 steps'
     >>> dict(ensemble.simulate()["embedding"].sizes)
     {'run': 3, 'step': 21, 'token': 5, 'axis': 2}
     """
 
-    settings: Settings
-    runs: int = 100
-    seed: int = 0
-    steps: int | None = None
-    every: int | None = None
-    record: RecordMode = "all"
-    device: str = "auto"
-    backend: str = "auto"
     observe: Mapping[str, Observer] | None = dataclasses.field(default=None, hash=False)
     _observers: str = dataclasses.field(init=False, repr=False, default="")
 
@@ -147,14 +120,24 @@ class Ensemble:
         )
 
     def describe(self) -> str:
-        """The ensemble in words: its system, the settings that differ from the
-        defaults, and its size."""
-        changes = ", ".join(
-            f"{name}={value}" for name, value in changed_settings(self.settings).items()
-        )
-        settings = f"{self.settings.system} with {changes or 'default settings'}"
+        """The ensemble in words: its task, the main settings and those that differ from
+        the defaults, and its size."""
         runs = f"{self.runs} run{'s' if self.runs > 1 else ''} from seed {self.seed}"
-        return f"{settings}: {runs}, {self.schedule.steps} steps"
+        size = f"{runs}, {self.schedule.steps} steps"
+        return f"{describe_settings(self.settings)}: {size}"
+
+    def code(self) -> str:
+        """The call of `simulate` that computes the ensemble."""
+        settings = ", ".join(setting_texts(self.settings, form="code"))
+        fields = dataclasses.fields(EnsembleArguments)[1:]
+        values = {field.name: getattr(self, field.name) for field in fields}
+        named = [
+            f"{field.name}={values[field.name]!r}"
+            for field in fields
+            if field.name in ("runs", "seed") or values[field.name] != field.default
+        ]
+        name = type(self.settings).__name__
+        return f"simulate({name}({settings}), {', '.join(named)})"
 
     def simulate(
         self,

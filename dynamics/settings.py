@@ -140,17 +140,6 @@ def saved_settings(settings: Any) -> dict[str, Any]:
     }
 
 
-def changed_settings(settings: Settings) -> dict[str, Any]:
-    """The settings that differ from their defaults, by name."""
-    fields = dataclasses.fields(settings)
-    values = {field.name: getattr(settings, field.name) for field in fields}
-    return {
-        field.name: values[field.name]
-        for field in fields
-        if values[field.name] != field.default
-    }
-
-
 @dataclass(frozen=True)
 class ParticleSettings:
     """N particles in D dimensions under the pair forces of CA sections 5 and 6. All
@@ -796,14 +785,6 @@ MODEL_FILE = (
 LOSS_FILE = "a Python file that defines loss(parameters, batch) and batches()"
 """What analyses of the loss of a recorded model are given, as words of an error
 message."""
-
-
-def describe_model(settings: RecordedSettings) -> str:
-    """A recorded model in words, for titles and lists."""
-    words = [settings.model, settings.optimizer, f"{settings.parameters} parameters"]
-    return ", ".join(
-        filter(None, [*words, f"N = {settings.modulus}" if settings.modulus else ""])
-    )
 
 
 PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {

@@ -10,6 +10,7 @@ from analysis import plots, reproduction
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
+from dynamics.settings_text import describe_settings
 from sims import command_line
 from sims.command_line.ensemble_options import (
     EnsembleOptions,
@@ -53,10 +54,7 @@ def main(options: Options) -> None:
     command_line.print_backend(trajectory, options.log)
     command_line.print_diverged(trajectory, "left out of the table", options.log)
     picture = options.picture_path(path)
-    title = (
-        f"Addition modulo {settings.n} after {epochs} epochs, weight decay"
-        f" {settings.weight_decay:g}"
-    )
+    title = f"{describe_settings(settings)}, after {epochs} epochs"
     plots.save_class_map_figure(trajectory, title, picture)
     print(f"picture     {picture}", file=options.log)
     reproduction.print_ca_table([reproduction.ca_table_row(trajectory)], options.csv)

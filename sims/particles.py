@@ -10,6 +10,7 @@ from analysis import plots, reproduction
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
+from dynamics.settings_text import describe_settings
 from sims import command_line
 from sims.command_line.ensemble_options import (
     EnsembleOptions,
@@ -51,7 +52,7 @@ def main(options: Options) -> None:
     )
     if ends.sizes["run"]:
         picture = options.picture_path(path)
-        title = f"{settings.n} particles after {steps} steps, f_a = {settings.fa:g}"
+        title = f"{describe_settings(settings)}, after {steps} steps"
         plots.save_embeddings_plot(ends.values, ends["seed"].values, title, picture)
         print(f"picture     {picture}", file=options.log)
     reproduction.print_ca_table([reproduction.ca_table_row(trajectory)], options.csv)

@@ -304,10 +304,7 @@ def _on_command_line(fields: str, options: type) -> str:
 def _fail(message: str, code: int) -> NoReturn:
     """Exit with a message in one line; a line break in a name is printed as an
     escape."""
-    line = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", _escape, message)
+    control = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
+    line = re.sub(control, lambda match: repr(match[0])[1:-1], message)
     print(line, file=sys.stderr)
     sys.exit(code)
-
-
-def _escape(character: re.Match[str]) -> str:
-    return repr(character[0])[1:-1]

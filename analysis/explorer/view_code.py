@@ -1,11 +1,11 @@
 """Python lines that repeat a view of the page: the trajectory, its frame, and a picture
 of the same panels."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from dynamics import Ensemble
 from dynamics.settings import ModularSettings, ParticleSettings, TransformerSettings
 
 _HEAD = (
@@ -72,16 +72,7 @@ def live_view_code(
 
     unchanged: whether the run has had the same settings and positions since it started.
     """
-    kind = type(settings)
-    values = [
-        f"{field.name}={getattr(settings, field.name)!r}"
-        for field in dataclasses.fields(settings)
-        if getattr(settings, field.name) != field.default
-    ]
-    source = (
-        f"trajectory = simulate({kind.__name__}({', '.join(values)}), runs=1,"
-        f" seed={seed}, steps={steps})\n"
-    )
+    source = f"trajectory = {Ensemble(settings, 1, seed, steps).code()}\n"
     scene = "panels.build_scene(trajectory, 0)"
     at = f"plots.nearest_frame(scenes[0], {steps})"
     transformer = isinstance(settings, TransformerSettings)
@@ -91,5 +82,5 @@ def live_view_code(
         else ["embedding", "pair_sums"]
     )
     picture = _PICTURE.format(scenes=scene, frames=at, panels=panels, columns="")
-    head = _HEAD.format(names=f"{kind.__name__}, simulate")
+    head = _HEAD.format(names=f"{type(settings).__name__}, simulate")
     return ("" if unchanged else CHANGED) + head + source + picture

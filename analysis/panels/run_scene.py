@@ -17,11 +17,8 @@ dimensionless."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
@@ -45,14 +42,12 @@ from dynamics.errors import TrajectoryError
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
-    RecordedSettings,
     SettingsError,
     SparseSettings,
     TransformerSettings,
     check_integer,
-    describe_model,
 )
-from dynamics.start_files import HASH_SEPARATOR
+from dynamics.settings_text import describe_settings
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
 PANEL_BUILDERS: dict[str, str | Callable[[RecordedRun], RunPanels]] = {
@@ -181,76 +176,13 @@ def build_scene(
 
 
 def _run_title(recorded: RecordedRun) -> str:
-    """The task, settings that differ from the defaults, the seed, and whether the run
-    diverged."""
-    s = recorded.settings
+    """The task, its settings, the seed, and whether the run diverged."""
+    words = describe_settings(recorded.settings, _MAX_OTHER_SETTINGS)
     end = f", {_run_status(recorded)}" if recorded.diverged else ""
-    if isinstance(s, RecordedSettings):
-        return f"{describe_model(s)}, seed {recorded.seed}{end}"
-    task, always = _ALWAYS_NAMED.get(s.system, (s.system, {}))
-    named = [_setting_text(symbol, getattr(s, name)) for name, symbol in always.items()]
-    return (
-        ", ".join([task, *named, *_other_settings(s, always), f"seed {recorded.seed}"])
-        + end
-    )
+    return f"{words}, seed {recorded.seed}{end}"
 
 
-_ALWAYS_NAMED: dict[str, tuple[str, dict[str, str]]] = {
-    SparseSettings.system: ("sparse modular addition", {"vocab": "p", "dim": "d"}),
-    ModularSettings.system: (
-        "modular addition",
-        {"n": "N", "weight_decay": "weight decay"},
-    ),
-    TransformerSettings.system: (
-        "transformer",
-        {"task": "task", "n": "n", "attention_rate": "α"},
-    ),
-    ParticleSettings.system: ("particles", {"n": "N", "fa": "f_a"}),
-}
-"""By system: its name, and the settings that every title contains, with their
-symbols."""
-
-_SYMBOLS = {
-    "n": "N",
-    "dim": "D",
-    "fa": "f_a",
-    "length": "L",
-    "sparsity": "k",
-    "ga": "g_a",
-    "gr": "g_r",
-}
 _MAX_OTHER_SETTINGS = 4
-
-
-def _other_settings(s: Any, listed: Collection[str]) -> list[str]:
-    """Up to `_MAX_OTHER_SETTINGS` of the other settings that differ from the defaults,
-    as text."""
-    result = []
-    for field in dataclasses.fields(s):
-        value = getattr(s, field.name)
-        if field.name in listed or value == field.default:
-            continue
-        if field.name == "start":
-            result.append(f"from {Path(value.split(HASH_SEPARATOR)[0]).stem}")
-        else:
-            result.append(
-                _setting_text(
-                    _SYMBOLS.get(field.name, field.name.replace("_", " ")), value
-                )
-            )
-    return (
-        result
-        if len(result) <= _MAX_OTHER_SETTINGS
-        else [*result[:_MAX_OTHER_SETTINGS], "…"]
-    )
-
-
-def _setting_text(name: str, value: object) -> str:
-    """A setting as text, such as "p = 2", "weight decay 0.6" or "no output bias"."""
-    if isinstance(value, bool):
-        return name if value else f"no {name}"
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return f"{name} = {text}" if len(name) <= 3 else f"{name} {text}"
 
 
 def _run_facts(recorded: RecordedRun) -> dict[str, str]:

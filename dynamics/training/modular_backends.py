@@ -111,11 +111,6 @@ class _PairPortion(NamedTuple):
     rows: torch.Tensor  # 0, 1, 2 ...
 
 
-def _pair_portion(pairs: torch.Tensor, target: torch.Tensor) -> _PairPortion:
-    first, second = pairs.T.contiguous().numpy()
-    return _PairPortion(first, second, target, torch.arange(len(pairs)))
-
-
 class ModularRun(TorchRun):
     """One run in training on a CPU with matrix products; `scratch` is shared by runs on
     the same thread.
@@ -136,9 +131,11 @@ class ModularRun(TorchRun):
         self.counts = torch.from_numpy(split_pair_counts(s, np.array([seed])))
         self.all_pairs = torch.from_numpy(all_pairs(s.n))
         portions = pair_portions(self.all_pairs[self.counts[0, :, 0] > 0])
-        self.portions = [
-            _pair_portion(pairs, network.target(pairs)) for pairs in portions
-        ]
+        self.portions = []
+        for pairs in portions:
+            first, second = pairs.T.contiguous().numpy()
+            target, rows = network.target(pairs), torch.arange(len(pairs))
+            self.portions.append(_PairPortion(first, second, target, rows))
 
     @torch.no_grad()
     def differentiate(self, step: int, map_portions: Map = map) -> None:

@@ -40,12 +40,8 @@ class _NetCDFLock:
     def __exit__(self, *error: object) -> None:
         self._lock.release()
 
-    def __reduce__(self) -> tuple[Callable[[], _NetCDFLock], tuple[()]]:
-        return _process_lock, ()
-
-
-def _process_lock() -> _NetCDFLock:
-    return NETCDF_LOCK
+    def __reduce__(self) -> str:
+        return "NETCDF_LOCK"
 
 
 NETCDF_LOCK = _NetCDFLock()

@@ -39,86 +39,51 @@ class VariableSpec(NamedTuple):
     long_name: str
 
 
-_EACH = ("run", "step")
 _FLOAT = ("float32", "float64")
 
-VARIABLES: dict[str, VariableSpec] = {
-    "embedding": VariableSpec(
-        (*_EACH, "token", "axis"), _FLOAT, "particle positions = token embeddings"
-    ),
-    "embedding_gradient": VariableSpec(
-        (*_EACH, "token", "axis"),
-        _FLOAT,
+_FRAME_VARIABLES = {
+    "embedding": ("token axis", "particle positions = token embeddings"),
+    "embedding_gradient": (
+        "token axis",
         "gradient of the loss at the embedding of the previous frame; 0 at step 0",
     ),
-    "gradient_norm": VariableSpec(
-        (*_EACH, "layer"),
-        _FLOAT,
+    "gradient_norm": (
+        "layer",
         "norm of the gradient, or force, that the last update used; at step 0 the"
         " first",
     ),
-    "update_norm": VariableSpec(
-        (*_EACH, "layer"), _FLOAT, "norm of the last update; 0 at step 0"
-    ),
-    "loss": VariableSpec(
-        (*_EACH, "split"), _FLOAT, "mean cross-entropy over the whole split"
-    ),
-    "accuracy": VariableSpec(
-        (*_EACH, "split"), _FLOAT, "fraction of the split classified correctly"
-    ),
-    "hidden_weight": VariableSpec(
-        (*_EACH, "hidden", "axis"), _FLOAT, "W_h of the linear layer (CA)"
-    ),
-    "hidden_bias": VariableSpec(
-        (*_EACH, "hidden"), _FLOAT, "b_h of the linear layer (CA)"
-    ),
-    "output_weight": VariableSpec(
-        (*_EACH, "class", "hidden"), _FLOAT, "W_o of the output layer (CA)"
-    ),
-    "output_bias": VariableSpec(
-        (*_EACH, "class"), _FLOAT, "b_o of the output layer (CA)"
-    ),
-    "position_embedding": VariableSpec(
-        (*_EACH, "position", "axis"), _FLOAT, "P(t) (VC), W_pos"
-    ),
-    "query": VariableSpec((*_EACH, "axis"), _FLOAT, "attention query q (VC)"),
-    "value": VariableSpec((*_EACH, "axis", "axis_in"), _FLOAT, "value matrix V (VC)"),
-    "receptor": VariableSpec(
-        (*_EACH, "hidden", "axis"), _FLOAT, "receptors w_i of the MLP (VC)"
-    ),
-    "receptor_bias": VariableSpec(
-        (*_EACH, "hidden"), _FLOAT, "biases b_i of the MLP (VC)"
-    ),
-    "assembler": VariableSpec(
-        (*_EACH, "hidden", "axis"), _FLOAT, "assemblers u_i of the MLP (VC)"
-    ),
-    "transform_bias": VariableSpec(
-        (*_EACH, "axis"), _FLOAT, "output bias of the MLP (VC)"
-    ),
+    "update_norm": ("layer", "norm of the last update; 0 at step 0"),
+    "loss": ("split", "mean cross-entropy over the whole split"),
+    "accuracy": ("split", "fraction of the split classified correctly"),
+    "hidden_weight": ("hidden axis", "W_h of the linear layer (CA)"),
+    "hidden_bias": ("hidden", "b_h of the linear layer (CA)"),
+    "output_weight": ("class hidden", "W_o of the output layer (CA)"),
+    "output_bias": ("class", "b_o of the output layer (CA)"),
+    "position_embedding": ("position axis", "P(t) (VC), W_pos"),
+    "query": ("axis", "attention query q (VC)"),
+    "value": ("axis axis_in", "value matrix V (VC)"),
+    "receptor": ("hidden axis", "receptors w_i of the MLP (VC)"),
+    "receptor_bias": ("hidden", "biases b_i of the MLP (VC)"),
+    "assembler": ("hidden axis", "assemblers u_i of the MLP (VC)"),
+    "transform_bias": ("axis", "output bias of the MLP (VC)"),
     **{
-        f"{name}_weight": VariableSpec(
-            (*_EACH, "block", "head", "head_axis", "axis"),
-            _FLOAT,
-            f"W_{name[0].upper()}",
-        )
+        f"{name}_weight": ("block head head_axis axis", f"W_{name[0].upper()}")
         for name in ("query", "key", "value")
     },
-    "attention_output": VariableSpec(
-        (*_EACH, "block", "axis", "head", "head_axis"), _FLOAT, "W_O of the attention"
-    ),
-    "mlp_input": VariableSpec(
-        (*_EACH, "block", "hidden", "axis"), _FLOAT, "W_in of the MLP"
-    ),
-    "mlp_input_bias": VariableSpec(
-        (*_EACH, "block", "hidden"), _FLOAT, "b_in of the MLP"
-    ),
-    "mlp_output": VariableSpec(
-        (*_EACH, "block", "axis", "hidden"), _FLOAT, "W_out of the MLP"
-    ),
-    "mlp_output_bias": VariableSpec(
-        (*_EACH, "block", "axis"), _FLOAT, "b_out of the MLP"
-    ),
-    "unembedding": VariableSpec((*_EACH, "class", "axis"), _FLOAT, "W_U"),
+    "attention_output": ("block axis head head_axis", "W_O of the attention"),
+    "mlp_input": ("block hidden axis", "W_in of the MLP"),
+    "mlp_input_bias": ("block hidden", "b_in of the MLP"),
+    "mlp_output": ("block axis hidden", "W_out of the MLP"),
+    "mlp_output_bias": ("block axis", "b_out of the MLP"),
+    "unembedding": ("class axis", "W_U"),
+}
+"""Variables of each run and step: further dimensions, and description."""
+
+VARIABLES: dict[str, VariableSpec] = {
+    **{
+        name: VariableSpec(("run", "step", *dims.split()), _FLOAT, long_name)
+        for name, (dims, long_name) in _FRAME_VARIABLES.items()
+    },
     "status": VariableSpec(("run",), ("int8",), "state of each run"),
     "last_step": VariableSpec(
         ("run",), ("int64",), "last step with finite values; later frames repeat it"

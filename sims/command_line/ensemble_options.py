@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeVar, get_type_hints
 
 import tyro
 
+from analysis.command_line.help_texts import field_descriptions
+from dynamics.ensemble_arguments import EnsembleArguments
 from dynamics.settings import Settings
 from dynamics.settings_checks import check_settings_class
 from dynamics.system_kinds import SYSTEM_KINDS
@@ -17,31 +19,30 @@ from sims import command_line
 
 Options = TypeVar("Options")
 
-_EVERY = (
-    "Steps between recorded frames. The first and the last step are always recorded."
-)
+
+@dataclasses.dataclass(frozen=True)
+class SizeOptions(EnsembleArguments):
+    """The arguments of an ensemble that are options by these names."""
+
+    settings: tyro.conf.Suppress[None] = None  # type: ignore[assignment]
+    steps: tyro.conf.Suppress[None] = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    backend: Literal["auto", "simd", "blas"] = "auto"
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by name, without settings and steps."""
+        names = (field.name for field in dataclasses.fields(SizeOptions))
+        return {name: getattr(self, name) for name in names if name not in _APART}
+
+
+_APART = ("settings", "steps")
+"""Arguments that the options of a command give by other names."""
 
 
 @dataclasses.dataclass(frozen=True)
-class EnsembleOptions:
+class EnsembleOptions(SizeOptions):
     """Size of the ensemble, what is recorded, and where the trajectory is written."""
 
-    runs: int = 100
-    """Number of runs. Run r has the seed SEED + r and does not depend on the other
-    runs."""
-    seed: int = 0
-    """Seed of the first run."""
-    every: int | None = dataclasses.field(default=None, metadata={"help": _EVERY})
-    record: Literal["all", "metrics"] = "all"
-    """Record all variables, or only metrics: losses, accuracies and norms, without
-    embeddings and weights."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device to compute on."""
-    backend: Literal["auto", "simd", "blas"] = "auto"
-    """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or
-    matrix products of each run. auto is the one that a cost model expects to be faster
-    for this number of runs. The last bits of a run depend on it, and on nothing else of
-    the ensemble."""
     out: Path | None = None
     """Trajectory file to write. Default: runs/SYSTEM-HASH.nc, where HASH is computed
     from settings and options."""
@@ -66,7 +67,8 @@ def ensemble_options(settings: type[Settings]) -> type[EnsembleOptions]:
     offers only the choices that the system has."""
     plain = settings()
     epoch = " (one epoch)" if plain.default_every == plain.epoch_steps > 1 else ""
-    described = {"help": f"{_EVERY} Default: {plain.default_every}{epoch}."}
+    text = field_descriptions(EnsembleOptions)["every"]
+    described = {"help": f"{text} Default: {plain.default_every}{epoch}."}
     every = ("every", int | None, dataclasses.field(default=None, metadata=described))
     kind = dataclasses.make_dataclass(
         "EnsembleOptions",

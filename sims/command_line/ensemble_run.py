@@ -84,13 +84,10 @@ def _prepare_simulation(
         raise SettingsError(
             "step", origin.step, "a step only with a trajectory to begin from"
         )
-    e = ensemble
     steps = None if duration is None else unit_steps * duration
-    runs = Ensemble(
-        settings, e.runs, e.seed, steps, e.every, e.record, e.device, e.backend
-    )
-    path = e.out or runs.path
-    return path, lambda: runs.simulate(path, e.overwrite)
+    runs = Ensemble(settings, steps=steps, **ensemble.arguments())
+    path = ensemble.out or runs.path
+    return path, lambda: runs.simulate(path, ensemble.overwrite)
 
 
 def _prepare_branch(
@@ -189,8 +186,8 @@ def options_from_trajectory(
     settings = dataclasses.replace(read_settings(trajectory), **changes)
     attrs = trajectory.attrs
     ensemble = EnsembleOptions(
-        int(attrs["runs"]),
-        int(attrs["seed"]),
+        runs=int(attrs["runs"]),
+        seed=int(attrs["seed"]),
         record=attrs["record"],
         device=attrs["device"],
     )

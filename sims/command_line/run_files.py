@@ -9,13 +9,8 @@ from typing import NamedTuple
 import xarray as xr
 
 from dynamics.errors import TrajectoryError, UnknownSystem
-from dynamics.settings import (
-    RecordedSettings,
-    Settings,
-    changed_settings,
-    describe_model,
-)
-from dynamics.start_files import HASH_SEPARATOR
+from dynamics.settings import RecordedSettings, Settings
+from dynamics.settings_text import describe_settings, setting_texts
 from dynamics.trajectory.lock import is_locked
 from dynamics.trajectory.netcdf import open_group
 from dynamics.trajectory.parts import closed_parts
@@ -118,10 +113,9 @@ def _megabytes(path: Path) -> float:
 
 def _changed_options(attrs: dict[str, object], settings: Settings) -> str:
     """The settings that differ from the defaults, as options of the command line."""
-    words = [describe_model(settings)] if isinstance(settings, RecordedSettings) else []
-    for name, value in changed_settings(settings).items() if not words else ():
-        text = str(value).split(HASH_SEPARATOR)[0]
-        words.append(f"--{name.replace('_', '-')} {text}")
+    words = setting_texts(settings, form="option")
+    if isinstance(settings, RecordedSettings):
+        words = [describe_settings(settings)]
     if attrs["every"] != settings.default_every:
         words.append(f"--every {attrs['every']}")
     if attrs["record"] != "all":

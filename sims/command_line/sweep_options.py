@@ -21,19 +21,18 @@ from dynamics.settings import (
     Settings,
     SettingsError,
 )
-from sims.command_line.ensemble_options import duration_option, system_choices
+from sims.command_line.ensemble_options import (
+    SizeOptions,
+    duration_option,
+    system_choices,
+)
 
 
 @dataclasses.dataclass(frozen=True)
-class SweepOptions(PictureOptions):
+class SweepOptions(PictureOptions, SizeOptions):
     """Size of the ensemble at each point of the sweep, recorded variables, device and
     output files."""
 
-    runs: int = 100
-    """Number of runs at each point. Run r has the seed SEED + r and does not depend on
-    the other runs."""
-    seed: int = 0
-    """Seed of the first run at each point."""
     every: int | None = None
     """Epochs between recorded frames, or steps for a system without epochs. Default:
     the default of the system."""
@@ -42,12 +41,6 @@ class SweepOptions(PictureOptions):
     space. With embeddings of at least five numbers modulo N, the table and the picture
     contain the percentage of circles (CA algorithm 1) and the mean number of grid
     imperfections of the other runs (CA algorithm 2) at the end."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device to compute on."""
-    backend: Literal["auto", "simd", "blas"] = "auto"
-    """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or
-    matrix products of each run. auto is the one that a cost model expects to be faster
-    for this number of runs."""
     folder: str = "runs"
     """Folder for the trajectories of the points, SYSTEM-HASH.nc; existing ones are not
     computed again."""
@@ -221,12 +214,7 @@ def design_from_options(chosen: Any) -> sweeps.SweepDesign:
     return sweeps.sweep_design(
         chosen.of(**first),
         axes,
-        runs=e.runs,
-        seed=e.seed,
-        every=e.every,
-        record=e.record,
-        device=e.device,
         folder=e.folder,
-        backend=e.backend,
+        **e.arguments(),
         **{unit: getattr(chosen, unit)},
     )

@@ -37,8 +37,9 @@ def test_an_ensemble_simulates_what_the_function_simulates():
     assert ensemble.path == run_path(ensemble.settings, 3, 4, every=2)
     assert ensemble.resolved().device == "cpu"
     assert ensemble.resolved().path == ensemble.path
-    words = "particles with fa=2.0, n=5: 3 runs from seed 4, 6 steps"
+    words = "particles, N = 5, f_a = 2: 3 runs from seed 4, 6 steps"
     assert ensemble.describe() == words
+    assert eval(ensemble.code()).equals(expected)
 
 
 @pytest.mark.parametrize(

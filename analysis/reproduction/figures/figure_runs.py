@@ -16,6 +16,7 @@ from analysis.reproduction.verification.experiment import (
 )
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError, SparseSettings, check_integer
+from dynamics.settings_text import setting_texts
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
@@ -119,13 +120,9 @@ def _what(result: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
     if "schema_version" not in result.attrs:
         return f"“{result.attrs.get('title', 'something else')}”"
     settings = read_settings(result)
-    asked = need.must if isinstance(need, RequiredRuns) else ()
-    words_of_run = [settings.system]
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if field.name in asked or value != field.default:
-            words_of_run.append(f"{field.name.replace('_', '-')} {value}")
-    return ", ".join(words_of_run)
+    must = need.must if isinstance(need, RequiredRuns) else ()
+    texts = setting_texts(settings, always=dict.fromkeys(must, ""), form="option")
+    return ", ".join([settings.system, *texts])
 
 
 # ----------------------------------------------------------------------- found, or made

@@ -1,10 +1,9 @@
 """The settings of a trajectory in a line, for the caption of a figure."""
 
-import dataclasses
-
 import xarray as xr
 
 from dynamics.settings import Settings
+from dynamics.settings_text import TASKS, setting_texts
 from dynamics.trajectory.schema import read_settings
 
 SYMBOLS = {
@@ -29,11 +28,6 @@ SYMBOLS = {
 }
 """What is always told, by system; other settings are told where they are not the
 default."""
-TASKS = {
-    "modular": "modular addition",
-    "sparse": "sparse modular addition",
-    "transformer": "modular addition",
-}
 TRAINING = ("batch", "lr")
 """Settings that tell nothing of weights which were not trained."""
 
@@ -57,8 +51,9 @@ def settings_summary(*trajectories: xr.Dataset) -> str:
         f"{', '.join(dict.fromkeys(lengths))} {unit}, {runs}"
         f" {'run' if runs == '1' else 'runs'}{item}"
     )
+    words = SYMBOLS.get(settings[0].system, {})
     return (
-        f"{_format_settings(settings, _words(settings))}, {size} from seed"
+        f"{_format_settings(settings, words)}, {size} from seed"
         f" {first['seed'].values[0]}"
     )
 
@@ -73,26 +68,11 @@ def untrained_summary(settings: Settings) -> str:
     return f"{_format_settings([settings], words)}; not trained"
 
 
-def _words(settings: list[Settings]) -> dict[str, str]:
-    """The settings to be told and their names."""
-    words = dict(SYMBOLS.get(settings[0].system, {}))
-    for field in dataclasses.fields(settings[0]):
-        changed = any(
-            getattr(setting, field.name) != field.default for setting in settings
-        )
-        if changed and not field.name.startswith("start"):
-            words.setdefault(field.name, field.name.replace("_", " "))
-    return words
-
-
 def _format_settings(settings: list[Settings], words: dict[str, str]) -> str:
-    """The task, and the values of the settings that have a word."""
-    items = []
-    for name, word in words.items():
-        values = dict.fromkeys(getattr(setting, name) for setting in settings)
-        text = ", ".join(
-            f"{value:g}" if isinstance(value, int | float) else str(value)
-            for value in values
-        )
-        items.append(f"{word} = {text}")
-    return f"{TASKS.get(settings[0].system, settings[0].system)}: {', '.join(items)}"
+    """The task, and the values of the settings that have a word or are not the
+    default."""
+    task = "modular addition"
+    if settings[0].system != "transformer":
+        task = TASKS.get(settings[0].system, settings[0].system)
+    texts = setting_texts(*settings, always=words, form="equation")
+    return f"{task}: {', '.join(texts)}"
