@@ -42,6 +42,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
+    RecordedSettings,
     SettingsError,
     SparseSettings,
     TransformerSettings,
