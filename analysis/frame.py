@@ -27,8 +27,8 @@ from analysis.command_line.panel_selection import (
 )
 from analysis.command_line.parsing import run_command
 from analysis.panels.style import GRID_DPI, STYLES
+from dynamics import trajectory as recorded
 from dynamics.settings import SettingsError, check_integer
-from dynamics.trajectory import frames_at
 
 _FORMATS = ("png", "svg", "pdf")
 
@@ -86,7 +86,7 @@ def main(options: Options) -> None:
     ]
     frame = plots.nearest_frame(scenes[0], options.step)
     if options.selection.at:
-        (frame,) = frames_at(scenes[0].steps, options.selection.at)
+        (frame,) = recorded.frames_at(scenes[0].steps, options.selection.at)
     frames = plots.simultaneous_frames(scenes, int(frame))
     step = int(scenes[0].steps[frames[0]])
     if options.step not in (-1, step):
