@@ -122,7 +122,7 @@ def _what(result: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
     settings = read_settings(result)
     must = need.must if isinstance(need, RequiredRuns) else ()
     texts = setting_texts(settings, always=dict.fromkeys(must, ""), form="option")
-    return ", ".join([settings.system, *texts])
+    return ", ".join([settings.system, *(text.removeprefix("--") for text in texts)])
 
 
 # ----------------------------------------------------------------------- found, or made

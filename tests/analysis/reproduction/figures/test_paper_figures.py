@@ -484,11 +484,11 @@ REFUSED = {
         "needs a trajectory of modular with weight-decay 0.6, dim 2"
     ),
     "ca-e decay0.nc": (
-        "found decay0.nc: modular, weight-decay 0.0, n 7, hidden 6, dim 2"
+        "found decay0.nc: modular, weight-decay 0.0, dim 2, n 7, hidden 6"
     ),
     "ca-f dim3.nc": (
-        "weight-decay 1, dim 4, found dim3.nc: modular, weight-decay 1.0, n 7, hidden"
-        " 6, dim 3"
+        "weight-decay 1, dim 4, found dim3.nc: modular, weight-decay 1.0, dim 3, n"
+        " 7, hidden 6"
     ),
     "vc10 heads.nc": "vocab 3, finetuned from another run",
     "ca1 dim3.nc": "modular with dim 2, found dim3.nc",
@@ -497,7 +497,7 @@ REFUSED = {
     "vc9 ablation.nc": (
         "needs a result of analysis.transfer, found ablation.nc: “Ablations"
     ),
-    "vc14 heads3.nc": "sparse with dim 2, found heads3.nc: sparse, data 64, dim 3",
+    "vc14 heads3.nc": "sparse with dim 2, found heads3.nc: sparse, dim 3, data 64",
     "vc13 heads2.nc": "found no spike",
     "vc5 heads2.nc": "found no run with two drops",
     "vc17 full.nc": "successes against failures need 2",
