@@ -21,11 +21,13 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "sphinx_design",
     "sphinx_copybutton",
     "mathml",
     "api_pages",
+    "thumbnails",
     "full_size",
 ]
 exclude_patterns = ["_build"]

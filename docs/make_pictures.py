@@ -4,6 +4,8 @@ docs/gallery.md.
 python docs/make_pictures.py              # all of them
 python docs/make_pictures.py events film  # some, by the names of their files
 
+run.gif, the film that opens README and the site, is of a network and of particles that
+start at its first embedding; the first entry of the gallery makes both and films them.
 Runs that exist in runs/ are used again. The picture of the browser page needs Chromium
 (`make browser`)."""
 

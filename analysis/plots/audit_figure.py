@@ -4,6 +4,7 @@ along its training."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -94,6 +95,6 @@ def _decorate(panel: Axes, step: np.ndarray) -> None:
     panel.set_xlabel("step")
     panel.set_xlim(0, max(step[-1], 1))
     if labels := panel.get_legend_handles_labels()[1]:
-        panel.legend(
-            ncols=1 + (len(labels) > 3), loc="upper center", bbox_to_anchor=(0.5, -0.3)
-        )
+        columns = 1 + (len(labels) > 3)
+        below: Any = {"bbox_to_anchor": (0.5, 0), "borderaxespad": 3.5}
+        panel.legend(ncols=columns, loc="upper center", **below)

@@ -36,7 +36,8 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
     that no run reaches is left out."""
     differing = audits.attrs["differing"].split() or ["file"]
     x = x if x in differing else differing[0]
-    curves = _files_of_curves(audits, [name for name in differing if name != x], x)
+    others = [name for name in differing if name != x]
+    curves = _files_of_curves(audits, _distinguishing(audits, others), x)
     reached = audits["recorded_step"].notnull().any(("file", "run"))
     cases = [
         (m, s)
@@ -74,11 +75,27 @@ def _files_of_curves(
     ).tolist():
         values = (audits[name].values[at] for name in others)
         names = [
-            f"{_SYMBOLS.get(name, name)} = {value}"
+            f"{_SYMBOLS.get(name, name.replace('_', ' '))} = {_short(value)}"
             for name, value in zip(others, values, strict=True)
         ]
-        curves.setdefault(", ".join(names).replace(".0", "") or "mean", []).append(at)
+        curves.setdefault(", ".join(names) or "mean", []).append(at)
     return curves
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _distinguishing(audits: xr.Dataset, names: list[str]) -> list[str]:
+    """Those of the settings without which fewer files would differ, in their order."""
+    chosen: list[str] = []
+    rows: list[tuple[str, ...]] = [()] * audits.sizes["file"]
+    for name in names:
+        values = audits[name].values.tolist()
+        longer = [(*row, str(value)) for row, value in zip(rows, values, strict=True)]
+        if len(set(longer)) > len(set(rows)):
+            chosen, rows = [*chosen, name], longer
+    return chosen
 
 
 def _plot_curves(

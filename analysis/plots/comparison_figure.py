@@ -17,15 +17,13 @@ from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
     in_style,
+    legend_entries,
     new_panels,
 )
 from analysis.statistics.intervals import binomial_interval, drop_non_finite
 
-_DISTANCES = {
-    "within_first": "within one",
-    "within_second": "within the other",
-    "between": "between both",
-}
+_DISTANCES = {"within_first": "", "within_second": "", "between": "between both"}
+"""Histograms of shape distances, and their names beside those of both sides."""
 _DISTANCE_BINS = np.linspace(0, 1, 41).tolist()
 
 
@@ -65,7 +63,9 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
             ),
         )
     lines = [Line2D([], [], color=colour) for colour in _side_colours()]
-    draw_legend(figure, dict(zip(_numbered(names), lines, strict=True)))
+    sides = dict(zip(_numbered(names), lines, strict=True))
+    between = legend_entries(figure, panels[2:3])
+    draw_legend(figure, sides | between)
     return figure
 
 
@@ -159,9 +159,6 @@ def _plot_shape_distances(panel: Axes, result: xr.Dataset) -> None:
     panel.set(
         xlabel="Procrustes distance, after relabelling by units", ylabel="density"
     )
-    if panel.get_legend_handles_labels()[0]:
-        panel.set_ylim(top=1.4 * panel.get_ylim()[1])
-        panel.legend(loc="upper center", ncols=2)
 
 
 def _plot_curve(

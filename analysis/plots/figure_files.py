@@ -186,14 +186,18 @@ def _is_inside(legend: Legend | None) -> TypeGuard[Legend]:
 
 def _fit_legend(legend: Legend) -> None:
     """Give a legend that is larger than its axes fewer columns, then smaller text."""
-    axes: Any = legend.axes
-    room, most = 0.98 * axes.bbox.size, legend._ncols  # type: ignore[attr-defined]
-    for text in np.linspace(1, 0.7, 4) * legend.get_texts()[0].get_fontsize():
-        for artist in legend.get_texts():
-            artist.set_fontsize(text)
+    drawn: Any = legend
+    room, most, title = 0.98 * drawn.axes.bbox.size, drawn._ncols, drawn.get_title()
+    for size in np.linspace(1, 0.7, 4) * drawn.get_texts()[0].get_fontsize():
         for columns in range(most, 0, -1):
-            legend.set_ncols(columns)
-            if (legend.get_window_extent().size < room).all():
+            labels = [text.get_text() for text in drawn.get_texts()]
+            drawn.set_ncols(columns)
+            drawn._init_legend_box(drawn.legend_handles, labels)  # anew
+            drawn._set_loc(drawn._get_loc())
+            drawn.set_title(title.get_text())
+            for text in drawn.get_texts():
+                text.set_fontsize(size)
+            if (drawn.get_window_extent().size < room).all():
                 return
 
 
@@ -295,11 +299,13 @@ def starts_row(axes: Axes) -> bool:
     return place is not None and place.is_first_col()
 
 
-def legend_entries(figure: Figure) -> dict[str, Any]:
-    """Artists of all panels by their names; of several with the same name, the
-    first."""
+def legend_entries(
+    figure: Figure, panels: Sequence[Axes] | None = None
+) -> dict[str, Any]:
+    """Artists of some panels, or of all, by their names; of several with the same name,
+    the first."""
     result: dict[str, Any] = {}
-    for axes in figure.axes:
+    for axes in figure.axes if panels is None else panels:
         for artist, name in zip(*axes.get_legend_handles_labels(), strict=True):
             result.setdefault(name, artist)
     return result

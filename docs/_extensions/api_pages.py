@@ -1,5 +1,6 @@
-"""Pages of the API reference, one for each package, written from the names that it
-exports when the site is built."""
+"""Pages of the API reference, written from the names that each package exports when the
+site is built: one for each package, with tables by subject, and one for each subject.
+A subject is a module, and its name the first sentence of the docstring."""
 
 import importlib
 import inspect
@@ -49,20 +50,25 @@ def write_pages(folder: Path) -> None:
     for package in FULL_PAGES:
         for name, value in exported[package].items():
             homes.setdefault(id(value), f"{package}.{name}")
+    pages: dict[str, str] = {}
+    for package, subject in PACKAGES.items():
+        modules: dict[str, list[str]] = {}
+        for value in exported[package].values():
+            modules.setdefault(value.__module__, []).append(homes[id(value)])
+        own = {
+            module: [home for home in names if home.rpartition(".")[0] == package]
+            for module, names in modules.items()
+        }
+        own = {module: names for module, names in own.items() if names}
+        pages[package] = package_page(package, subject, modules, list(own))
+        pages |= {module: module_page(module, names) for module, names in own.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("*.rst"):
-        if path.stem not in PACKAGES:
+        if path.stem not in pages:
             path.unlink()
-    for package, subject in PACKAGES.items():
-        page = package_page(
-            package,
-            subject,
-            {name: homes[id(value)] for name, value in exported[package].items()},
-        )
-        path = folder / f"{package}.rst"
-        if (
-            not path.exists() or path.read_text() != page
-        ):  # an unchanged page is not built again
+    for name, page in pages.items():
+        path = folder / f"{name}.rst"
+        if not path.exists() or path.read_text() != page:  # unchanged: not built again
             path.write_text(page)
 
 
@@ -78,19 +84,41 @@ def exported_objects(package: str) -> dict[str, object]:
     }
 
 
-def package_page(package: str, subject: str, homes: dict[str, str]) -> str:
-    """A table of all names, and the description of those whose home is this package."""
-    lines = [package, "=" * len(package), "", f"{subject[0].upper()}{subject[1:]}.", ""]
-    lines += [
-        ".. autosummary::",
-        "   :nosignatures:",
-        "",
-        *(f"   ~{home}" for home in homes.values()),
-        "",
-    ]
-    for name, home in homes.items():
-        if home == f"{package}.{name}":
-            lines += [f".. {directive(home)}:: {home}", ""]
+def subject_of(module: str) -> str:
+    """The first sentence of a module's docstring, up to a colon or a comma if it is
+    long."""
+    words = " ".join((importlib.import_module(module).__doc__ or module).split())
+    sentence = words.split(". ")[0].rstrip(".")
+    for sign in (":", ";", ",", " ("):
+        if len(sentence) > 60:
+            sentence = sentence.split(sign)[0]
+    return sentence.replace("`", "").replace("*", "")
+
+
+def heading(words: str, underline: str) -> list[str]:
+    return [words, underline * len(words), ""]
+
+
+def package_page(
+    package: str, subject: str, modules: dict[str, list[str]], own: list[str]
+) -> str:
+    """A table of the names of each module, and the pages of those modules whose home is
+    this package."""
+    lines = [*heading(package, "="), f"{subject[0].upper()}{subject[1:]}.", ""]
+    for module in sorted(modules, key=subject_of):
+        lines += heading(subject_of(module), "-")
+        lines += [".. autosummary::", "   :nosignatures:", ""]
+        lines += [*(f"   ~{home}" for home in modules[module]), ""]
+    pages = sorted(own, key=subject_of)
+    lines += [".. toctree::", "   :hidden:", "", *(f"   {page}" for page in pages), ""]
+    return "\n".join(lines)
+
+
+def module_page(module: str, homes: list[str]) -> str:
+    """The descriptions of the names of a module."""
+    lines = heading(subject_of(module), "=")
+    for home in homes:
+        lines += [f".. {directive(home)}:: {home}", ""]
     return "\n".join(lines)
 
 
