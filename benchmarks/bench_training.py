@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from analysis import committor
 from dynamics.settings import ModularSettings
 from dynamics.simulation import simulate
 from dynamics.training.training_systems import ModularSystem
@@ -71,6 +72,28 @@ class SpeedUp:
         return statistics.median(ours for ours, _ in rates) / statistics.median(
             theirs for _, theirs in rates
         )
+
+
+class Committors:
+    """Committors of 50 runs of 2000 epochs at 12 steps, by a tenth of 100 copies."""
+
+    timeout = 1800
+    number = 1
+    repeat = 1
+
+    def setup(self):
+        self.folder = tempfile.TemporaryDirectory()
+        out = Path(self.folder.name) / "modular.nc"
+        settings = ModularSettings(weight_decay=1.0)
+        self.source = simulate(settings, runs=50, every=100, out=out, progress=False)
+        committor(self.source, "circle", [1999], 2)  # compiled and warm
+
+    def teardown(self):
+        self.source.close()
+        self.folder.cleanup()
+
+    def time_committor(self):
+        committor(self.source, "circle", 12, 10, 0.2)
 
 
 class Table1:

@@ -16,7 +16,6 @@ import xarray as xr
 from dynamics.branching import (
     branch_identity,
     changed_system,
-    check_branch_step,
     default_end,
     open_source,
     record_branch,
@@ -151,14 +150,17 @@ def copy_table(
 ) -> CopyTable:
     """The copies of `branch_copies`, which explains the parameters. Raises
     SettingsError."""
-    runs = range(source.sizes["run"])
+    runs, first = range(source.sizes["run"]), int(source["step"][0])
     steps_of = (
         steps
         if isinstance(steps, Mapping)
         else dict.fromkeys(runs, np.atleast_1d(steps))
     )
     starts = sorted(
-        (check_branch_step(source, int(step)), check_integer("run", run, 0, runs[-1]))
+        (
+            check_integer("step", step, first, MAX_STEPS),
+            check_integer("run", run, 0, runs[-1]),
+        )
         for run, run_steps in steps_of.items()
         for step in run_steps
     )

@@ -91,14 +91,14 @@ def basin_radius(sizes: np.ndarray, agreement: np.ndarray) -> float:
     )
 
 
-def explained_variance(result: xr.Dataset) -> Interval:
-    """The fraction of the variance of the outcome, over runs and copies, that the
-    first measured state explains, for the smallest displacement; an interval over runs
-    (jackknife).
+def explained_variance(result: xr.Dataset, step: int = 0) -> Interval:
+    """The fraction of the variance of the outcome, over runs and copies, that the state
+    at a measured step (its index) explains, for the smallest displacement; an interval
+    over runs (jackknife).
 
     The variance of committors over runs contains the error of K copies, p (1 - p) / (K
     - 1), which is subtracted."""
-    at = result.isel(step=0, displacement=0)
+    at = result.isel(step=step, displacement=0)
     trials = at["trials"].values
     p, count = at["committor"].values[trials > 1], trials[trials > 1]
 

@@ -9,17 +9,31 @@ of orthonormal differences that are orthonormalised again after each span of ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+import lazy_loader as lazy
 import numpy as np
 import xarray as xr
 
+from analysis import linearization
 from analysis.linearization.force_jacobian import force_and_jacobian
+from dynamics import networks
 from dynamics.branching import replay
 from dynamics.copies import branch_copies
 from dynamics.provenance import METRIC_VARIABLES
-from dynamics.settings import ParticleSettings, SettingsError, check_integer
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    check_integer,
+)
 from dynamics.trajectory.schema import read_settings
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy.load("torch")
 
 
 def lyapunov(
@@ -178,41 +192,85 @@ def largest_exponents(
 def linearized_exponents(
     trajectory: xr.Dataset, step: int, until: int, count: int
 ) -> np.ndarray:
-    """The exponents of `largest_exponents` for particles, by products of the
-    derivatives of their steps: with y = x + step_size F(x) of mean 0 and its standard
-    deviation s,
+    """The exponents of `largest_exponents` by products of the derivatives of steps: of
+    particles, and of CA's network that is trained by plain gradient descent. With y = x
+    + step_size F(x) of mean 0 and its standard deviation s, and the Hessian H of the
+    loss,
 
-        derivative = (1 - mean - y y^T / |y|²) (1 + step_size dF/dx) / s
+        particles   (1 - mean - y y^T / |y|²) (1 + step_size dF/dx) / s
+        descent     1 - lr (H + weight_decay)
 
-    Raises SettingsError for other systems, step rules and normalisations."""
+    Raises SettingsError for other systems, optimizers, step rules and
+    normalisations."""
     settings = read_settings(trajectory)
-    if not isinstance(settings, ParticleSettings) or (
-        settings.step_rule,
-        settings.variance,
-    ) != ("force", "overall"):
-        allowed = "particles with step_rule force and variance overall"
-        raise SettingsError("trajectory", trajectory.attrs["system"], allowed)
-    frames = replay(trajectory, None, step, until)["embedding"]
-    x = frames.transpose("run", "step", "token", "axis").values
-    runs, length = len(x), settings.n * settings.dim
-    start = np.random.default_rng(0).standard_normal((runs, length, count))
-    centred = np.kron(
-        np.eye(settings.n) - 1 / settings.n, np.eye(settings.dim)
-    )  # without the mean of each axis
-    rows = x[:, 0].reshape(runs, length, 1)
-    first = centred - rows @ rows.swapaxes(1, 2) / length
-    directions, sums = np.linalg.qr(first @ start)[0], np.zeros((runs, count))
-    h = settings.step_size
-    for at in range(until - step):
-        field = force_and_jacobian(x[:, at], settings)
-        y = (x[:, at] + h * field.force).reshape(runs, length) @ centred
-        square = (y * y).sum(axis=1)[:, None, None]
-        projection = centred - y[:, :, None] * y[:, None] / square
-        scale = np.sqrt(square / length)
-        moved = projection @ (directions + h * field.jacobian @ directions) / scale
-        directions, triangle = np.linalg.qr(moved)
+    frames = replay(trajectory, None, step, until)
+    match settings:
+        case ParticleSettings(step_rule="force", variance="overall"):
+            derivatives = _particle_derivatives(frames, settings)
+        case ModularSettings(optimizer="sgd", momentum=0.0):
+            derivatives = _descent_derivatives(frames, settings)
+        case _:
+            allowed = "particles with step_rule force and variance overall, or CA's"
+            allowed += " network with the optimizer sgd without momentum"
+            raise SettingsError("trajectory", trajectory.attrs["system"], allowed)
+    runs, length = state_vectors(frames, 0).shape
+    directions = np.random.default_rng(0).standard_normal((runs, length, count))
+    if isinstance(settings, ParticleSettings):
+        directions = _allowed_moves(frames, settings) @ directions
+    directions, sums = np.linalg.qr(directions)[0], np.zeros((runs, count))
+    for derivative in derivatives:
+        directions, triangle = np.linalg.qr(derivative @ directions)
         sums += np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2)))
-    return sums / ((until - step) * h)
+    return sums / ((until - step) * settings.time_step)
+
+
+def _centring(settings: ParticleSettings) -> np.ndarray:
+    """The projection that removes the mean of each axis, (component, component)."""
+    return np.kron(np.eye(settings.n) - 1 / settings.n, np.eye(settings.dim))
+
+
+def _allowed_moves(frames: xr.Dataset, settings: ParticleSettings) -> np.ndarray:
+    """The projections that keep mean and variance of the first frame, (run, component,
+    component)."""
+    rows = state_vectors(frames, 0)[:, :, None]
+    return _centring(settings) - rows @ rows.swapaxes(1, 2) / rows.shape[1]
+
+
+def _particle_derivatives(
+    frames: xr.Dataset, settings: ParticleSettings
+) -> Iterator[np.ndarray]:
+    """The derivative of each step between the frames, (run, component, component)."""
+    centring, h = _centring(settings), settings.step_size
+    length = settings.n * settings.dim
+    for at in range(frames.sizes["step"] - 1):
+        rows = state_vectors(frames, at)
+        field = force_and_jacobian(rows.reshape(-1, settings.n, settings.dim), settings)
+        y = (rows + h * field.force.reshape(rows.shape)) @ centring
+        square = (y * y).sum(axis=1)[:, None, None]
+        projection = centring - y[:, :, None] * y[:, None] / square
+        moved = projection @ (np.eye(length) + h * field.jacobian)
+        yield moved / np.sqrt(square / length)
+
+
+def _descent_derivatives(
+    frames: xr.Dataset, settings: ModularSettings
+) -> Iterator[np.ndarray]:
+    """The derivative of each update between the frames, (run, component, component)."""
+    network = networks.network_of(frames)
+    objectives = [
+        linearization.training_objective(network, int(seed))
+        for seed in frames["seed"].values
+    ]
+    steps = range(frames.sizes["step"] - 1)
+    pairs = linearization.flat_weight_pairs(frames, network, steps)
+    weights = torch.from_numpy(pairs[:, :, 0])
+    for at in steps:
+        hessians = [
+            objective.hessian(row).numpy()
+            for objective, row in zip(objectives, weights[:, at], strict=True)
+        ]
+        unit = np.eye(weights.shape[-1])
+        yield unit - settings.lr * (np.stack(hessians) + settings.weight_decay * unit)
 
 
 def state_vectors(trajectory: xr.Dataset, at: int) -> np.ndarray:

@@ -5,12 +5,14 @@ from .curvature_table import curvature_legend as curvature_legend
 from .curvature_table import escape_summary as escape_summary
 from .curvature_table import tabulate_curvature as tabulate_curvature
 from .force_jacobian import force_spectra as force_spectra
+from .hessians import training_objective as training_objective
 from .model_spectrum import SpectrumOptions as SpectrumOptions
 from .model_spectrum import model_curvature as model_curvature
 from .model_spectrum_table import loss_warning as loss_warning
 from .model_spectrum_table import model_columns as model_columns
 from .model_spectrum_table import model_legend as model_legend
 from .model_spectrum_table import tabulate_model as tabulate_model
+from .network_curvature import flat_weight_pairs as flat_weight_pairs
 from .network_curvature import loss_curvature as loss_curvature
 from .normalisation_margin import (
     measure_normalisation_margins as measure_normalisation_margins,

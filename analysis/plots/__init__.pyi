@@ -22,6 +22,7 @@ from .embedding_grid import plot_embeddings as plot_embeddings
 from .embedding_grid import save_embeddings_plot as save_embeddings_plot
 from .events_figure import plot_events as plot_events
 from .fate_figure import plot_committors as plot_committors
+from .fate_figure import plot_explained_variance as plot_explained_variance
 from .figure_files import StyleName as StyleName
 from .figure_files import colour as colour
 from .figure_files import current_style as current_style

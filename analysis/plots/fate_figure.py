@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from analysis.committors import explained_variance
 from analysis.panels.colours import series_colours
 from analysis.plots.figure_files import in_style, new_panels
 from dynamics.trajectory.diverged import mask_diverged
@@ -54,6 +57,39 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     label = f"committor, displacement {sizes[0]:g}"
     below.set(xlabel="step", ylabel=label, xlim=limits, ylim=(-0.03, 1.03))
     below.legend()
+    return figure
+
+
+@in_style
+def plot_explained_variance(results: Mapping[str, xr.Dataset]) -> Figure:
+    """The fraction of the variance of the outcome that states explain, with 95%
+    intervals: at the left the first states of each result of `committor`, at the right
+    those of the later steps."""
+    figure, (first, later) = new_panels(
+        [5, 4], "How much of the end do states explain?"
+    )
+    names = list(results)
+    for place, (name, result) in enumerate(results.items()):
+        intervals = np.array(
+            [explained_variance(result, at) for at in range(result.sizes["step"])]
+        )
+        value, low, high = np.clip(intervals.T, 0, 1)
+        errors = np.nan_to_num([value - low, high - value])
+        look: dict[str, Any] = {
+            "color": series_colours(len(names))[place],
+            "marker": ".",
+            "capsize": 2,
+        }
+        first.errorbar(value[0], place, xerr=errors[:, :1], **look)
+        if len(value) > 1:
+            times = (result["step"] / result.attrs["until"]).values
+            later.errorbar(times, value, yerr=errors, label=name, **look)
+    first.set(xlabel="explained by the first state", xlim=(0, 1.03))
+    first.set_yticks(range(len(names)), names)
+    first.invert_yaxis()
+    later.set(xlabel="time, fraction of the run", ylim=(0, 1.03))
+    later.set_ylabel("explained variance")
+    later.legend()
     return figure
 
 

@@ -10,6 +10,7 @@ import pytest
 from analysis import lyapunov
 from analysis.committors import largest_exponents, linearized_exponents
 from dynamics import (
+    ModularSettings,
     ParticleSettings,
     SettingsError,
     SparseSettings,
@@ -120,6 +121,25 @@ def test_exponents_of_particles_are_those_of_products_of_derivatives():
     by_copies = largest_exponents(source, 5, 25, 4, span=1, size=1e-8)
     by_products = linearized_exponents(source, 5, 25, 4)
     np.testing.assert_allclose(by_copies, by_products, atol=1e-3)
+
+
+def test_exponents_of_gradient_descent_are_those_of_products_of_hessians():
+    """But for runs in which a difference switches a hidden unit: the gradient jumps."""
+    settings = ModularSettings(
+        n=5, hidden=4, optimizer="sgd", lr=0.3, weight_decay=0.01
+    )
+    source = simulate(settings, runs=6, steps=28, progress=False)
+    by_copies = largest_exponents(source, 20, 28, 2, span=1, size=1e-3)
+    by_products = linearized_exponents(source, 20, 28, 2)
+    errors = np.abs(by_copies - by_products).max(axis=1)
+    assert (np.sort(errors)[:4] < 1e-3).all()
+    assert (np.abs(by_products).max(axis=1) > 0.02).all()
+
+
+def test_products_of_derivatives_are_for_few_systems():
+    source = simulate(ModularSettings(n=5), runs=1, steps=4, progress=False)
+    with pytest.raises(SettingsError, match="optimizer sgd without momentum"):
+        linearized_exponents(source, 0, 2, 1)
 
 
 def test_different_batches_part_runs_that_common_batches_keep_together():
