@@ -256,7 +256,7 @@ def _descent_derivatives(
     frames: xr.Dataset, settings: ModularSettings
 ) -> Iterator[np.ndarray]:
     """The derivative of each update between the frames, (run, component, component)."""
-    network = networks.network_of(frames)
+    network = networks.ConstantAttention(settings)
     objectives = [
         linearization.training_objective(network, int(seed))
         for seed in frames["seed"].values
