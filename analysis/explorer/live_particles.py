@@ -71,7 +71,7 @@ class ParticlesPage(LivePage):
     def __init__(self, document: Document) -> None:
         self.settings = ParticleSliders()
         self.run = ParticleRun(ParticleSettings(), OPENING_SEED)
-        self.document, self.preparing = document, False
+        self.document, self.preparing, self.resuming = document, False, False
         self.history = History("x", "force", "imperfections", "ratio")
         self.player = Player(document, self.frame, self.step)
         self.held: np.ndarray | None = (
@@ -208,7 +208,8 @@ class ParticlesPage(LivePage):
         """Apply changed settings: force constants at once; a change of N, D or the seed
         restarts the run.
 
-        A new N or D is applied once its kernels are compiled."""
+        A new N or D is applied once its kernels are compiled; then a run that was
+        running goes on."""
         kernels, now = (
             kernel_warmup.kernels_of(of.n, of.dim)
             for of in (self.settings, self.run.settings)
@@ -221,10 +222,14 @@ class ParticlesPage(LivePage):
             ):
                 self.begin()
             kernel_warmup.mark_kernels_ready(kernels)
+            if self.resuming and self.player.seen:
+                self.player.start()
+            self.resuming = False
         self.player.ask()
 
     def wait(self) -> None:
         """Try again soon to apply the settings."""
+        self.resuming |= self.player.running
         self.player.pause()
         if not self.preparing:
             self.preparing = True

@@ -71,10 +71,18 @@ ARROW_LENGTH = 0.2
 
 
 def nearest_pair_classes(
-    sums: np.ndarray, residue: np.ndarray, points: np.ndarray
+    sums: np.ndarray, residue: np.ndarray, points: np.ndarray, basis: np.ndarray
 ) -> np.ndarray:
-    """Residue of the pair sum nearest to each point: (pair, axis), (pair,), (point,
-    axis) -> (point,)."""
+    """Residue (point,) of the pair sum (pair, axis) nearest to each of the points
+    (point, axis) of a plane, which is parallel to an orthonormal basis (2, axis).
+
+    Of many axes, two in the plane and the distance from it take their place."""
+    if sums.shape[1] > 3:
+        offsets = sums - points[0]
+        places = offsets @ basis.T
+        heights = np.linalg.norm(offsets - places @ basis, axis=1)
+        sums = np.column_stack([places, heights])
+        points = np.pad((points - points[0]) @ basis.T, ((0, 0), (0, 1)))
     return residue[cKDTree(sums).query(points)[1]]
 
 
@@ -368,12 +376,12 @@ class ParticlePanels(PairPanels):
         points = np.broadcast_to(
             self.map_points(frames), (len(frames), self.recorded.side**2, self.dim)
         )
-        item = zip(self.sums(frames), points, strict=True)
-        return self.as_map(
-            np.stack(
-                [nearest_pair_classes(sums, self.residue, at) for sums, at in item]
-            )
-        )
+        basis = self.pair_plane.basis
+        classes = [
+            nearest_pair_classes(sums, self.residue, at, basis)
+            for sums, at in zip(self.sums(frames), points, strict=True)
+        ]
+        return self.as_map(np.stack(classes))
 
     def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
         if not names:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import analysis
-import sims
+import sims.sweep
 from analysis import clustering_heads
 from analysis.command_line.help_texts import option_names
 from dynamics import (
@@ -17,8 +18,12 @@ from dynamics import (
     ParticleSettings,
     RecordingError,
     SparseSettings,
+    record,
     simulate,
+    sweeps,
 )
+from dynamics.sweeps import load_script
+from sims.command_line.sweep_options import script_sweep_options
 
 COMMANDS = [
     f"{package.__name__}.{path.stem}"
@@ -35,17 +40,73 @@ HOSTILE = [
 """No value of an option of this kind, and no trajectory."""
 FIRST_WORDS = {
     "sims.sweep": "particles",
+    "sims.collect": "weights.pt",
+    "analysis.activations": "r.nc",
+    "analysis.explore": "",
+    "analysis.paper": "ca2",
     **dict.fromkeys(("analysis.circuits", "analysis.remedies"), "s.nc"),
     **dict.fromkeys(("analysis.sparsity", "analysis.spikes"), "s.nc"),
-    **{
-        f"analysis.{name}": "n.nc"
-        for name in (
-            "compare curvature events film formation frame gradients pair_law progress"
-        ).split()
-    },
 }
-"""The arguments that a command needs before its options."""
+"""What stands before the options, if it is not the trajectory of a network."""
+OTHER_LINES = [
+    ["analysis.compare", "p.nc", "n.nc"],
+    *([f"analysis.{name}", "s.nc"] for name in "events fate llc noise".split()),
+    *([f"analysis.{name}", "p.nc"] for name in "audit fate film".split()),
+    *([f"analysis.{name}", "r.nc"] for name in "overview weight_spectra".split()),
+    *([f"analysis.{name}", "r.nc"] for name in "curvature edge landscape".split()),
+    *([f"analysis.{name}", "r.nc"] for name in "llc noise spectral_density".split()),
+]
+"""Further commands with their first arguments."""
 LAST_WORDS = {"analysis.explore": ["--export", "page.html"]}
+
+
+MODEL = """
+modulus = 7
+def logits(parameters, inputs):
+    table = parameters["0.weight"]
+    return table[inputs].sum(1) @ parameters["1.weight"].T
+def embedding(parameters):
+    return parameters["0.weight"]
+def training_pairs():
+    return [[i, j] for i in range(7) for j in range(i, 7)]
+"""
+SCRIPT = """
+import dataclasses
+
+@dataclasses.dataclass
+class Settings:
+    lr: float = 0.01
+    width: int = 4
+
+def train(settings, seed, out):
+    raise NotImplementedError
+"""
+
+
+def record_own_model(folder):
+    """A recorded model with a model file and activations; its weights as a file of
+    torch."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Embedding(7, 3), torch.nn.Linear(3, 7, False))
+    optimizer, tokens = torch.optim.Adam(model.parameters()), torch.arange(7)
+    torch.save(model.state_dict(), folder / "weights.pt")
+    (folder / "model.py").write_text(MODEL)
+    with record(
+        model,
+        optimizer,
+        folder / "r.nc",
+        every=2,
+        weights=True,
+        model_file=folder / "model.py",
+        activations={"sum": "0"},
+        probe=tokens,
+    ) as recording:
+        for _ in range(12):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(tokens), tokens)
+            loss.backward()
+            optimizer.step()
+            recording.step(loss=loss)
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +121,7 @@ def folder(tmp_path_factory):
     ):
         path = folder / f"{name}.nc"
         simulate(settings, runs=3, steps=steps, out=path, progress=False).close()
+    record_own_model(folder)
     for name in ("folder", "folder.nc", "parts.nc.parts"):
         (folder / name).mkdir()
     (folder / "loop.nc").symlink_to("loop.nc")
@@ -72,18 +134,19 @@ def folder(tmp_path_factory):
         ("bytes.nc", b"\x89HDF" + bytes(range(256)) * 20),
         ("code.py", b"raise SystemExit('it ran')\n"),
         ("z.pt", b"PK\3\4xx"),
+        ("own.py", SCRIPT.encode()),
     ):
         (folder / name).write_bytes(content)
     return folder
 
 
+def refuse_to_compute(*_):
+    raise RecordingError("the arguments are valid")
+
+
 @pytest.fixture
 def refuses(folder, typed, monkeypatch):
     """Check that a command is refused in one line, or that its arguments are valid."""
-
-    def refuse_to_compute(*_):
-        raise RecordingError("the arguments are valid")
-
     monkeypatch.chdir(folder)
     monkeypatch.setattr("dynamics.ensemble.record_run", refuse_to_compute)
     monkeypatch.setattr(clustering_heads, "fixed_point_landscape", refuse_to_compute)
@@ -105,15 +168,20 @@ def refuses(folder, typed, monkeypatch):
     return check
 
 
-def words_of(command, *words):
-    first = FIRST_WORDS.get(command)
-    return [command, *([first] if first else []), *words, *LAST_WORDS.get(command, [])]
-
-
 def options_of(command):
+    """Names of the options and of the arguments without a name."""
     module = importlib.import_module(command)
-    record = getattr(module, "ANALYSIS", None)
-    return option_names(record.options if record else module.Options)[0]
+    command_record = getattr(module, "ANALYSIS", None)
+    return option_names(command_record.options if command_record else module.Options)
+
+
+def line_of(command):
+    """A command with the argument that it needs before its options."""
+    first = "n.nc" if options_of(command)[1] else ""
+    return [command, *FIRST_WORDS.get(command, first).split()]
+
+
+LINES = [*map(line_of, COMMANDS), *OTHER_LINES]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -122,19 +190,30 @@ def test_a_file_that_is_no_trajectory_is_refused(refuses, command):
         refuses(command, word, *LAST_WORDS.get(command, []))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_an_option_takes_no_hostile_value(refuses, command):
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_an_option_takes_no_hostile_value(refuses, line):
     """Each value with one option, and each option with some values."""
-    names = options_of(command)
+    names = options_of(line[0])[0]
     for index, word in enumerate(HOSTILE):
         option = names[index % len(names)].replace("_", "-")
-        refuses(*words_of(command, f"--{option}={word}"))
+        refuses(*line, f"--{option}={word}", *LAST_WORDS.get(line[0], []))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_option_takes_any_hostile_value(refuses, command):
-    for name in options_of(command):
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_no_option_takes_any_hostile_value(refuses, line):
+    for name in options_of(line[0])[0]:
         for word in HOSTILE:
-            refuses(*words_of(command, f"--{name.replace('_', '-')}={word}"))
+            option = f"--{name.replace('_', '-')}={word}"
+            refuses(*line, option, *LAST_WORDS.get(line[0], []))
+
+
+def test_a_sweep_of_a_script_takes_no_hostile_value(refuses, folder, monkeypatch):
+    options = script_sweep_options(load_script(folder / "own.py"))
+    monkeypatch.setattr(sweeps, "compute_missing_runs", refuse_to_compute)
+    monkeypatch.setattr(sims.sweep, "Options", options)
+    monkeypatch.setattr(sims.sweep, "main", sims.sweep.sweep_script)
+    for name in option_names(options)[0]:
+        for word in HOSTILE[::3]:
+            refuses("sims.sweep", "own.py", f"--{name.replace('_', '-')}={word}")

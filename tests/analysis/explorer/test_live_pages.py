@@ -152,19 +152,26 @@ def test_the_page_accepts_any_number_of_particles_and_axes(change):
     assert page.sums.dense == (page.run.settings.n == 199)
 
 
-def test_the_page_waits_for_the_kernels_of_a_dimension(monkeypatch):
+@pytest.mark.parametrize("running", [True, False])
+def test_the_page_waits_for_the_kernels_of_a_dimension(monkeypatch, running):
+    """A run goes on by itself when they are compiled."""
     page = ParticlesPage(Document())
+    page.show()
     monkeypatch.setattr(kernel_warmup, "kernels_ready", lambda kernels: False)
-    page.player.start()
+    page.player.running = running
     page.settings.param.update(dim=3, fa=2.5)
+    page.settings.param.update(fa=2.6)
+    assert not page.player.running
     page.frame(False)
     assert page.clock.layout.text == "step 0; N = 17, D = 3: kernels are being compiled"
     assert page.run.settings.dim == 2
-    assert len(page.document.session_callbacks) == 1
+    assert len(page.document.session_callbacks) == 2  # one of them draws
     monkeypatch.setattr(kernel_warmup, "kernels_ready", lambda kernels: True)
     page.look_again()
+    assert page.player.running == running
     page.frame(False)
-    assert (page.run.embedding.shape, page.run.settings.fa) == ((17, 3), 2.5)
+    page.say()
+    assert (page.run.embedding.shape, page.run.settings.fa) == ((17, 3), 2.6)
     assert page.clock.layout.text == "step 0"
 
 

@@ -473,10 +473,17 @@ def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
     np.testing.assert_array_equal(
         arrays["crosses"][1, there], arrays["pair_sums"][1, there]
     )
-    assert (
-        nearest_pair_classes(sums, pairs.sum(axis=1) % 7, sums[[4]])
-        == pairs[4].sum() % 7
-    )
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 4, 9])
+def test_classes_of_a_plane_are_those_of_the_nearest_pair_sums(dim, generator):
+    sums, centre = generator.standard_normal((200, dim)), np.full(dim, 0.3)
+    basis = np.linalg.qr(generator.standard_normal((dim, dim)))[0][:2]
+    places = generator.standard_normal((50, len(basis)))
+    points = centre + places @ basis
+    squares = ((points[:, None] - sums) ** 2).sum(axis=-1)
+    result = nearest_pair_classes(sums, np.arange(200), points, basis)
+    np.testing.assert_array_equal(result, squares.argmin(axis=1))
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
