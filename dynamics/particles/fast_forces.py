@@ -4,7 +4,8 @@ Direct sums over the P = N(N+1)/2 pair sums take P² steps. Here an unlike field
 field of all pair sums less that of the like ones, which are summed directly in N³/4
 steps (`like_sums`). Repulsion is split into a smooth part, summed over all pairs by a
 mesh and Fourier transforms (`mesh_sums`), and a part that is zero beyond a cutoff,
-summed over the unlike pairs that are nearer (`point_cells`). For nearer like pairs the
+summed over the unlike pairs that are nearer (`point_cells`). In regions where pair sums
+are dense, a finer mesh has its own smooth part and cutoff. For nearer like pairs the
 smooth part is subtracted; the whole kernel is not, as pairs that nearly coincide would
 lose digits. The alignment of all pairs follows from the order of the angles
 (`half_planes`), or in more than two dimensions from cells of directions
@@ -84,11 +85,11 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
         return ForceFields(force, magnitude)
     points, directions = _pair_sums(x, pairs)
     with numba_threads(get_num_threads() if len(points) > MIN_PAIRS_FOR_THREADS else 1):
-        repulsion, strength, square_cutoff = _smooth_and_near(
+        repulsion, strength, noise, regions, square_cutoffs = _smooth_and_near(
             points, pairs, accuracy, axes_of_small_box(x)
         )
         like, like_magnitude = like_sums(
-            points, directions, pairs, square_cutoff, tuple(range(dim))
+            points, directions, pairs, regions, square_cutoffs, tuple(range(dim))
         )
         alignment, partners = _half_space_sums(points, directions)
     attraction, like_repulsion, like_alignment = like
@@ -104,7 +105,6 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
         _sum_onto_tokens(values, pairs, force[field])
     attracting, repelling, aligning = like_magnitude.sum(axis=1)
     repelling = strength - repelling
-    noise = accuracy * len(points) ** 2 / np.sqrt(square_cutoff)
     if repelling < noise:  # no unlike pair sums, or all coincide
         repelling = 0.0
     magnitude[:] = attracting, repelling, aligning - itself, partners.sum() - aligning
@@ -113,35 +113,50 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
 
 def _smooth_and_near(
     points: np.ndarray, pairs: PairList, accuracy: float, axes: np.ndarray
-) -> tuple[np.ndarray, float, float]:
-    """Repulsion (pair, axis) of every pair sum by all others, the sum of 1/r, and the
-    square of the cutoff.
+) -> tuple[np.ndarray, float, float, np.ndarray, np.ndarray]:
+    """Repulsion (pair, axis) of every pair sum by all others, the sum of 1/r and its
+    error; the region (pair,) of every pair sum, and the square of the cutoff of each.
 
     Only unlike pair sums count that are nearer than the cutoff, and all beyond. The
-    mesh and the cells are parallel to the columns of `axes`."""
+    mesh and the cells are parallel to the columns of `axes`. A dense region has a finer
+    mesh, which replaces the near sums between its points."""
+    noise = accuracy
     if points.shape[1] == 1:
         accuracy *= LINE_FACTOR
     constants = splitting(accuracy)
     turned = turn(points, axes)
+    classes = np.repeat(np.arange(pairs.n), np.diff(pairs.bounds))
     mesh = mesh_sums.select_mesh(turned, constants)
     cells = sort_for_near_sums(turned, mesh.cutoff)
-    classes = np.repeat(np.arange(pairs.n), np.diff(pairs.bounds))
-    near, near_strength = near_sums(
-        cells, points[cells.order], classes[cells.order], mesh.cutoff**2, constants
-    )
-    smooth, smooth_strength = mesh_sums.smooth_sums(cells, mesh, constants, accuracy)
-    field = _sum_in_original_order(cells.order, near, turn(smooth, axes.T))
-    return field, near_strength + smooth_strength, mesh.cutoff**2
+    cells, finer = mesh_sums.select_regions(cells, mesh, constants)
+    field, strength, error = np.zeros_like(points), 0.0, 0.0
+    regions = np.zeros(len(points))
+    regions[cells.order] = cells.regions
+    members = [np.arange(len(points))]
+    members += [np.flatnonzero(regions == number + 1) for number in range(len(finer))]
+    for index, level in zip(members, [mesh, *finer], strict=True):
+        if level is not mesh:
+            cells = sort_for_near_sums(turned[index], level.cutoff)
+        order = index[cells.order]
+        near, near_strength = near_sums(
+            cells, points[order], classes[order], level.cutoff**2, constants
+        )
+        smooth, smooth_strength = mesh_sums.smooth_sums(
+            cells, level, constants, accuracy
+        )
+        _add_in_original_order(order, near, turn(smooth, axes.T), field)
+        strength += near_strength + smooth_strength
+        error += noise * len(index) ** 2 / level.cutoff
+    cutoffs = np.array([level.cutoff for level in (mesh, *finer)])
+    return field, strength, error, regions, cutoffs**2
 
 
 @cached_kernel()
-def _sum_in_original_order(order, first, second):
-    """The sum (point, axis) of two arrays whose points are in this order."""
-    total = np.empty_like(first)
+def _add_in_original_order(order, first, second, total):
+    """Add the sum of two arrays, whose points are in this order, to (point, axis)."""
     for k in range(len(order)):
         for axis in range(first.shape[1]):
-            total[order[k], axis] = first[k, axis] + second[k, axis]
-    return total
+            total[order[k], axis] += first[k, axis] + second[k, axis]
 
 
 @cached_kernel(pair_list)

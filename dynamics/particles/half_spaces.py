@@ -59,8 +59,8 @@ def _sum_in_cells(points, directions, cells, filled, axes):
     flat_points, flat_directions = points.reshape(-1), directions.reshape(-1)
     for number in prange(len(cells.groups)):
         group = np.int64(number)
-        row, start = cells.groups[group, 0], cells.groups[group, 1]
-        used = min(LANES_64, cells.starts[(row + 1) * cells.shape[-1]] - start)
+        start = cells.groups[group, 1]
+        used = cells.groups[group, 2] - start
         lanes = np.zeros(dim * LANES_64)
         sums = np.empty(LANES_64)
         centre = np.empty(dim)

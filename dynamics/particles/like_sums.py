@@ -13,6 +13,7 @@ from dynamics.kernels.simd import (
     LANES_64,
     broadcast_vectors,
     dot,
+    load_scalars,
     load_vectors,
     multiply_add,
     scalars,
@@ -32,13 +33,24 @@ ATTRACTION, REPULSION, ALIGNMENT = range(3)
 
 @kernel_function
 def _like_fields(
-    x_ij, points, directions, first, last, square_cutoff, fields, magnitudes, axes
+    x_ij,
+    own,
+    points,
+    directions,
+    regions,
+    square_cutoffs,
+    first,
+    last,
+    fields,
+    magnitudes,
+    axes,
 ):
     """Attraction, repulsion and alignment of eight pair sums by the pair sums first to
     last - 1, with their magnitudes.
 
     The alignment includes that of a pair sum by itself.
     """
+    widest = scalars(square_cutoffs[0])
     attracted, repelled, aligned = x_ij - x_ij, x_ij - x_ij, x_ij - x_ij
     count, strength, partners = scalars(0.0), scalars(0.0), scalars(0.0)
     for kl in range(first, last):
@@ -47,7 +59,14 @@ def _like_fields(
         inverse = inverse_length(difference)
         attracted = multiply_add(x_kl - x_ij, inverse, attracted)
         count += where_above(inverse, 0.0, scalars(1.0))
-        inside = scalars(square_cutoff) - dot(difference, difference)
+        inside = widest - dot(difference, difference)
+        if len(square_cutoffs) > 1:
+            region = np.int64(regions[kl])
+            other = own - scalars(regions[kl])
+            cutoff = where_above(
+                scalars(0.5) - other * other, 0.0, scalars(square_cutoffs[region])
+            ) + where_above(other * other, 0.5, widest)
+            inside = cutoff - dot(difference, difference)
         inverse = inverse - where_above(inside, 0.0, inverse)
         repelled = multiply_add(difference, inverse * inverse, repelled)
         strength += inverse
@@ -62,12 +81,13 @@ def _like_fields(
 
 
 @cached_kernel(pair_forces, pair_list, simd, parallel=True)
-def like_sums(points, directions, pairs, square_cutoff, axes):
+def like_sums(points, directions, pairs, regions, square_cutoffs, axes):
     """Attraction, repulsion and alignment between like pair sums: (3, pair, axis), and
     their magnitudes (3, pair).
 
     points: (pair, axis) pair sums; directions: (pair, axis) their directions, 0 at the
-    origin. Pair sums nearer than the cutoff do not repel. Magnitudes are those of
+    origin. Pair sums nearer than a cutoff do not repel: that of their region, if it is
+    the same, otherwise the first one. regions: (pair,) float64. Magnitudes are those of
     ordered pairs. The alignment of a pair sum by itself is included."""
     count, dim = points.shape
     fields, magnitudes = np.empty((3, count, dim)), np.empty((3, count))
@@ -79,19 +99,23 @@ def like_sums(points, directions, pairs, square_cutoff, axes):
         start = pairs.groups[group, 1]
         used = min(LANES_64, last - start)
         lanes = np.zeros(dim * LANES_64)
+        region = np.zeros(LANES_64)
         out = np.empty(3 * dim * LANES_64)
         sums = np.empty(3 * LANES_64)
         for k in range(used):
+            region[k] = regions[start + k]
             for axis in range(dim):
                 lanes[axis * LANES_64 + k] = points[start + k, axis]
         x_ij = load_vectors(lanes, 0, axes)
         _like_fields(
             x_ij,
+            load_scalars(region, 0),
             flat_points,
             flat_directions,
+            regions,
+            square_cutoffs,
             first,
             last,
-            square_cutoff,
             out,
             sums,
             axes,

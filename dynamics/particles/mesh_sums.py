@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import get_num_threads, prange
-from scipy import fft
+from scipy import fft, ndimage
 
 from dynamics.kernels import simd
 from dynamics.kernels.compiling import cached_kernel, kernel_function
@@ -23,8 +23,14 @@ from dynamics.kernels.simd import (
     scalars,
     store_scalars_at,
 )
-from dynamics.particles.point_cells import PointCells, bounding_box
-from dynamics.particles.split_kernels import Splitting, spectra
+from dynamics.particles.point_cells import (
+    COLUMNS,
+    REACH,
+    PointCells,
+    bounding_box,
+    with_regions,
+)
+from dynamics.particles.split_kernels import Splitting, finer_spectra, spectra
 
 MESH_SIZES, LINE_SIZES = (
     np.sort(
@@ -39,6 +45,11 @@ NODES_PER_POINT, MOST_NODES = {1: 8, 2: 24, 3: 64, 4: 128}, 2**26
 all."""
 NODE_COST = 15.0
 """Time of a node relative to that of a pair of near points, measured."""
+BLOCK = COLUMNS // REACH
+"""Number of cells that form a block with equal sides."""
+DENSE, MOST_HALVINGS = 256, 16
+"""Number of points from which a block is dense; the spacing of the mesh of a dense
+region is halved less often than the second."""
 BINS = 4096
 """Number of cells in which points are counted to estimate the number of near pairs."""
 CHUNK = 256
@@ -236,6 +247,9 @@ class Mesh(NamedTuple):
     """Distance between neighbouring nodes."""
     cutoff: float
     """Distance up to which the kernels are not those of the mesh alone."""
+    halvings: int = 0
+    """How often the spacing of a coarser mesh was halved, whose smooth kernels are left
+    out; 0 if there is none."""
 
 
 def most_nodes(count: int, dim: int) -> int:
@@ -256,6 +270,18 @@ def largest_cube(count: int, dim: int, constants: Splitting) -> int:
     return int(max(nodes[0], *nodes[nodes <= most_nodes(count, dim)]))
 
 
+def _near_pairs(points: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:
+    """Estimated numbers (cutoff,) of ordered pairs of points (point, axis) for which a
+    cutoff takes time."""
+    count, dim = points.shape
+    low, high = bounding_box(points)
+    bins, largest = int(BINS ** (1 / dim)), float((high - low).max()) or 1.0
+    pairs_per_volume = (
+        float(_count_pairs(points, low, bins / largest, bins)) * (bins / largest) ** dim
+    )
+    return np.minimum(pairs_per_volume * (2.5 * cutoffs) ** dim, float(count) ** 2)
+
+
 def select_mesh(points: np.ndarray, constants: Splitting) -> Mesh:
     """The mesh with which the sums over points (point, axis) are estimated to take the
     least time."""
@@ -264,24 +290,76 @@ def select_mesh(points: np.ndarray, constants: Splitting) -> Mesh:
     extent = high - low
     largest = float(extent.max()) or 1.0
     margin = constants.window.shape[1] + constants.cutoff
-    bins = int(BINS ** (1 / dim))
-    pairs_per_volume = (
-        float(_count_pairs(points, low, bins / largest, bins)) * (bins / largest) ** dim
-    )
     nodes = _lengths(dim, constants)
     spacing = largest / (nodes / 2 - margin)
     eighths = np.ceil((np.divide.outer(extent, spacing) + margin) * 16 / nodes - 1e-9)
     shapes = np.maximum(eighths, 1).astype(int) * nodes // 8
     sizes = shapes.prod(axis=0, dtype=float)
-    near = pairs_per_volume * (2.5 * constants.cutoff * spacing) ** dim
-    costs = NODE_COST * sizes + np.minimum(near, float(count) ** 2)
-    costs[1:][sizes[1:] > most_nodes(count, dim)] = np.inf
+    costs = NODE_COST * sizes + _near_pairs(points, constants.cutoff * spacing)
+    allowed = sizes <= most_nodes(count, dim)
+    costs[1:][~allowed[1:]] = np.inf
     best = int(np.argmin(costs))
+    largest_mesh = int(np.flatnonzero(allowed).max(initial=0))
+    if costs[best] > count**2 > 8 * NODE_COST * sizes[largest_mesh]:
+        best = largest_mesh  # all pairs seem near; dense regions have finer meshes
     return Mesh(
         tuple(shapes[:, best].tolist()),
         float(spacing[best]),
         float(constants.cutoff * spacing[best]),
     )
+
+
+def select_regions(
+    cells: PointCells, mesh: Mesh, constants: Splitting
+) -> tuple[PointCells, list[Mesh]]:
+    """Cells with regions in which points are so dense that a finer mesh for each takes
+    much less time, and these meshes."""
+    blocks = np.add.reduceat(
+        np.diff(cells.starts).reshape(cells.shape),
+        np.arange(0, cells.shape[-1], BLOCK),
+        axis=-1,
+    )
+    labels = ndimage.label(blocks > DENSE, np.ones([3] * blocks.ndim))[0]
+    least = NODE_COST * np.prod(mesh.shape, dtype=float) / 4
+    boxes: list[tuple[slice, ...]] = []
+    for box in ndimage.find_objects(labels):
+        if (labels[box] >= 0).all() and blocks[box].sum() ** 2.0 > least:
+            labels[box] = -1  # boxes that overlap this one have no region
+            boxes.append(
+                (*box[:-1], slice(box[-1].start * BLOCK, box[-1].stop * BLOCK))
+            )
+    regions = with_regions(cells, boxes).regions if boxes else cells.regions
+    finer = [
+        _finer_mesh(cells.points[regions == number], mesh, constants, least)
+        for number in range(1, len(boxes) + 1)
+    ]
+    meshes = [item for item in finer if item is not None]
+    boxes = [box for box, item in zip(boxes, finer, strict=True) if item is not None]
+    return (with_regions(cells, boxes) if boxes else cells), meshes
+
+
+def _finer_mesh(
+    points: np.ndarray, mesh: Mesh, constants: Splitting, least: float
+) -> Mesh | None:
+    """The mesh for some of the points that takes the least time, if it saves half of
+    the time of their near pairs, and at least the time of so many pairs."""
+    low, high = bounding_box(points)
+    margin = constants.window.shape[1] + constants.cutoff
+    spacings = mesh.spacing / 2.0 ** np.arange(MOST_HALVINGS)
+    near = _near_pairs(points, constants.cutoff * spacings)
+    most, best = near[0] - max(near[0] / 2, least), None
+    for halvings in range(1, MOST_HALVINGS):
+        lengths = 2 * ((high - low) / spacings[halvings] + margin)
+        if lengths.max() > LINE_SIZES[-1]:
+            break
+        shape = tuple(LINE_SIZES[np.searchsorted(LINE_SIZES, lengths)].tolist())
+        nodes = np.prod(shape, dtype=float)
+        cost = NODE_COST * nodes + near[halvings]
+        if cost < most and nodes <= np.prod(mesh.shape, dtype=float) / 2:
+            spacing = float(spacings[halvings])
+            best = Mesh(shape, spacing, constants.cutoff * spacing, halvings)
+            most = cost
+    return best
 
 
 def smooth_sums(
@@ -294,8 +372,10 @@ def smooth_sums(
     point with itself."""
     spacing, low, width = mesh.spacing, cells.low, constants.window.shape[1]
     frequencies = mesh.shape[-1] // 2 + 1
+    tables = finer_spectra if mesh.halvings else spectra
     potential, inverse = (
-        table.reshape(-1, frequencies) for table in spectra(mesh.shape, accuracy)
+        table.reshape(-1, frequencies)
+        for table in tables(mesh.shape, accuracy, mesh.halvings)
     )
     used = [
         int(length) + width + 2 for length in (cells.high - low) / spacing

@@ -50,7 +50,8 @@ class PointCells(NamedTuple):
     starts: np.ndarray
     """(cell + 1,) First point of each cell."""
     groups: np.ndarray
-    """(group, 2) Row and first point of each group of up to eight points of a row."""
+    """(group, 3) Row, first point and end of each group of up to eight points of a row
+    and of a region."""
     shape: np.ndarray
     """(axis,) Number of cells, those of the empty rows on all sides included."""
     low: np.ndarray
@@ -59,6 +60,10 @@ class PointCells(NamedTuple):
     """(axis,) Largest coordinates."""
     sides: np.ndarray
     """(axis,) Sides of a cell."""
+    regions: np.ndarray
+    """(point,) Number of the dense region of each point, 0 for none."""
+    spans: np.ndarray
+    """(region, row, 2) First point and end of each region in each row."""
 
     def slabs(self, thickness: float) -> np.ndarray:
         """Bounds of the points in slabs along the first axis at least `thickness`
@@ -97,20 +102,20 @@ def _sort_into_cells(points, low, sides, shape, margin):
 
 
 @cached_kernel()
-def _group_rows(starts, columns):
-    """Row and first point of each group of up to eight points of a row."""
-    rows = (len(starts) - 1) // columns
-    number = 0
-    for row in range(rows):
-        number += -(-(starts[(row + 1) * columns] - starts[row * columns]) // LANES_64)
-    groups, group = np.empty((number, 2), np.int64), 0
-    for row in range(rows):
-        for start in range(
-            starts[row * columns], starts[(row + 1) * columns], LANES_64
-        ):
-            groups[group] = row, start
+def _group_rows(starts, columns, regions):
+    """Row, first point and end of each group of up to eight points of a row and of a
+    region."""
+    groups, group = np.empty((len(regions), 3), np.int64), 0
+    for row in range((len(starts) - 1) // columns):
+        start, end = starts[row * columns], starts[(row + 1) * columns]
+        while start < end:
+            stop = start + 1
+            while stop < min(start + LANES_64, end) and regions[stop] == regions[start]:
+                stop += 1
+            groups[group] = row, start, stop
+            start = stop
             group += 1
-    return groups
+    return groups[:group].copy()
 
 
 def bounding_box(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -172,15 +177,37 @@ def sort_points(points: np.ndarray, sides: np.ndarray, margin: int) -> PointCell
     margins[-1] = 0
     shape = ((high - low) / sides).astype(np.int64) + 1 + 2 * margins
     order, starts = _sort_into_cells(points, low, sides, shape, margins)
+    regions = np.zeros(len(points), np.int64)
     return PointCells(
         order,
         np.take(points, order, axis=0),
         starts,
-        _group_rows(starts, shape[-1]),
+        _group_rows(starts, shape[-1], regions),
         shape,
         low,
         high,
         sides,
+        regions,
+        np.zeros((1, shape[:-1].prod(), 2), np.int64),
+    )
+
+
+def with_regions(cells: PointCells, boxes: list[tuple[slice, ...]]) -> PointCells:
+    """Cells with regions, disjoint boxes of cells: points of the same region are left
+    out of `near_sums`."""
+    labels = np.zeros(cells.shape, np.int64)
+    spans = np.zeros((len(boxes) + 1, *cells.shape[:-1], 2), np.int64)
+    first, end = (cells.starts[k : k - 1 or None].reshape(labels.shape) for k in (0, 1))
+    for number, box in enumerate(boxes, 1):
+        labels[box] = number
+        spans[number][box[:-1]] = np.stack(
+            [first[box][..., 0], end[box][..., -1]], axis=-1
+        )
+    regions = np.repeat(labels.reshape(-1), np.diff(cells.starts))
+    return cells._replace(
+        groups=_group_rows(cells.starts, cells.shape[-1], regions),
+        regions=regions,
+        spans=spans.reshape(len(spans), -1, 2),
     )
 
 
@@ -261,7 +288,7 @@ def _near_sums(
     for number in prange(len(cells.groups)):
         group = np.int64(number)
         row, start = cells.groups[group, 0], cells.groups[group, 1]
-        used = min(LANES_64, cells.starts[(row + 1) * columns] - start)
+        used, region = cells.groups[group, 2] - start, cells.regions[start]
         lanes = np.zeros(dim * LANES_64)
         label = np.zeros(LANES_64)
         power = np.zeros(LANES_64)
@@ -287,23 +314,10 @@ def _near_sums(
             )
             begin = cells.starts[other + min(low, columns - 1)]
             end = cells.starts[other + max(high, 0) + 1]
-            if rows[entry] < 0:
-                for k in range(begin, end):
-                    difference, factor, _, _, _ = _pair_force(
-                        x,
-                        own,
-                        points,
-                        labels,
-                        k,
-                        square_cutoff,
-                        smooth_force,
-                        axes,
-                        terms,
-                    )
-                    force = multiply_add(difference, factor, force)
-            else:
+            left, right = cells.spans[region, row + rows[entry]]
+            for first, stop in ((begin, min(end, left)), (max(begin, right), end)):
                 part = scalars(0.0)
-                for k in range(begin, end):
+                for k in range(first, stop):
                     difference, factor, inverse, u, inside = _pair_force(
                         x,
                         own,
@@ -316,11 +330,13 @@ def _near_sums(
                         terms,
                     )
                     force = multiply_add(difference, factor, force)
-                    part += where_above(
-                        inside,
-                        0.0,
-                        square_root(inverse) - _polynomial(smooth_inverse, u, terms),
-                    )
+                    if rows[entry] >= 0:
+                        part += where_above(
+                            inside,
+                            0.0,
+                            square_root(inverse)
+                            - _polynomial(smooth_inverse, u, terms),
+                        )
                 total += part * scalars(1.0 if rows[entry] == 0 else 2.0)
         store_vectors(lanes, 0, force)
         store_scalars(power, 0, total)
@@ -345,7 +361,8 @@ def near_sums(
     points themselves, in the order of cells, from which differences are taken, as
     turning would cost digits of small ones. labels: (point,) in this order. Points of
     equal label do not act on each other, nor do points that coincide: of such pairs
-    nearer than the cutoff, the smooth part is subtracted."""
+    nearer than the cutoff, the smooth part is subtracted. Pairs of points of the same
+    region are left out."""
     rows, reach = _neighbouring_rows(cells, np.sqrt(square_cutoff))
     axes = tuple(range(cells.points.shape[1]))
     terms = tuple(range(len(constants.force)))

@@ -160,10 +160,30 @@ def splitting(accuracy: float) -> Splitting:
     )
 
 
-@functools.lru_cache(maxsize=3)
-def spectra(mesh: tuple[int, ...], accuracy: float) -> tuple[np.ndarray, np.ndarray]:
+def _smooth_kernels(
+    square: np.ndarray, cutoff: float, constants: Splitting
+) -> tuple[np.ndarray, np.ndarray]:
+    """The smooth log r and 1/r at squared distances."""
+    u = np.minimum(square / cutoff**2, 1.0)
+    inner = 0.5 * Polynomial(constants.force[::-1], domain=[0, 1]).integ()
+    beyond = 0.5 * np.log(np.maximum(square, cutoff**2))
+    potential = beyond + np.where(u < 1, inner(u) - inner(1.0), 0.0)
+    inverse = np.where(
+        u < 1,
+        Polynomial(constants.inverse[::-1], domain=[0, 1])(u) / cutoff,
+        1 / np.sqrt(np.maximum(square, 1e-300)),
+    )
+    return potential, inverse
+
+
+def _spectra(
+    mesh: tuple[int, ...], accuracy: float, halvings: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Spectra of log r, whose gradient is the first kernel, and of 1/r, both smooth,
     for a periodic mesh of this shape.
+
+    halvings: how often the spacing of another mesh was halved to that of this one; if
+    above 0, the smooth kernels of the other mesh are subtracted.
 
     They are real and even, so only frequencies from 0 to half the number of nodes are
     computed: (frequency, ...). The weights of the interpolation from points to the mesh
@@ -184,19 +204,22 @@ def spectra(mesh: tuple[int, ...], accuracy: float) -> tuple[np.ndarray, np.ndar
             @ (weights * _window(width / 2 * nodes, width, window_shape))
         )
         deconvolution = deconvolution * (transform**2).reshape(along)
-    force = Polynomial(constants.force[::-1], domain=[0, 1])
-    u = np.minimum(square / cutoff**2, 1.0)
-    inner = 0.5 * force.integ()
-    beyond = 0.5 * np.log(np.maximum(square, cutoff**2))
-    potential = (
-        beyond + np.where(u < 1, inner(u) - inner(1.0), 0.0) - np.log(max(mesh) / 2)
-    )
-    inverse = np.where(
-        u < 1,
-        Polynomial(constants.inverse[::-1], domain=[0, 1])(u) / cutoff,
-        1 / np.sqrt(np.maximum(square, 1e-300)),
-    )
+    potential, inverse = _smooth_kernels(square, cutoff, constants)
+    potential -= np.log(max(mesh) / 2)
+    if halvings:
+        potential, inverse = (
+            fine - coarse
+            for fine, coarse in zip(
+                _smooth_kernels(square, cutoff, constants),
+                _smooth_kernels(square, cutoff * 2**halvings, constants),
+                strict=True,
+            )
+        )
     return (
         fft.dctn(potential, type=1) / deconvolution,
         fft.dctn(inverse, type=1) / deconvolution,
     )
+
+
+spectra = functools.lru_cache(maxsize=3)(_spectra)
+finer_spectra = functools.lru_cache(maxsize=12)(_spectra)

@@ -24,6 +24,7 @@ from dynamics.particles import (
 from dynamics.particles.fast_forces import fast_fields
 from dynamics.particles.half_planes import half_plane_sums
 from dynamics.particles.half_spaces import half_space_sums
+from dynamics.particles.mesh_sums import Mesh
 from dynamics.particles.point_cells import near_sums, sort_for_near_sums
 from dynamics.provenance import identity_of
 from dynamics.settings import ParticleSettings, SettingsError
@@ -48,6 +49,8 @@ def arrangement(kind, n, generator, dim=2):
         "coincident": drawn[np.arange(n) % (n // 8 + 1)],
         "narrow": drawn * 0.03 + drawn[:, :1],  # along a diagonal
         "two scales": drawn * np.where(np.arange(n) % 3, 1.0, 1e-6)[:, None],
+        "halo": drawn * np.where(np.arange(n) % 5, 0.003, 1.0)[:, None],
+        "clusters": drawn[np.arange(n) % 2] + 0.002 * drawn,
     }[kind]
     return (x - x.mean(axis=0)) / x.std()
 
@@ -65,7 +68,10 @@ def assert_accurate(result, direct, accuracy):
         )
 
 
-KINDS = ("random", "circle", "grid", "lattice", "coincident", "narrow", "two scales")
+KINDS = (
+    *("random", "circle", "grid", "lattice", "coincident", "narrow", "two scales"),
+    *("halo", "clusters"),
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,6 +97,46 @@ def test_errors_are_below_the_accuracy(kind, n, dim, accuracies, generator):
         np.testing.assert_allclose(
             result.force[:2].sum(axis=1), 0, atol=accuracy * largest
         )
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_errors_with_regions_are_below_the_accuracy(dim, generator, monkeypatch):
+    """Regions are parts of a random cloud, where they would not pay."""
+    meshes = []
+
+    def halved_mesh(points, mesh, constants, least):
+        spacing = mesh.spacing / 2
+        margin = constants.window.shape[1] + constants.cutoff
+        lengths = 2 * (np.ptp(points, axis=0) / spacing + margin)
+        shape = mesh_sums.LINE_SIZES[np.searchsorted(mesh_sums.LINE_SIZES, lengths)]
+        meshes.append(Mesh(tuple(shape), spacing, constants.cutoff * spacing, 1))
+        return meshes[-1]
+
+    monkeypatch.setattr(mesh_sums, "_finer_mesh", halved_mesh)
+    x, pairs = arrangement("random", 83, generator, dim), group_pairs(83)
+    monkeypatch.setattr(mesh_sums, "DENSE", 4 * dim)
+    assert_accurate(fast_fields(x, pairs, 1e-6), force_fields(x, pairs), 1e-6)
+    assert meshes
+
+
+@pytest.mark.parametrize(
+    ("kind", "dim", "regions"),
+    [
+        *(("random", 2, 0), ("circle", 2, 0), ("halo", 1, 1), ("halo", 2, 1)),
+        *(("halo", 3, 0), ("clusters", 2, 3)),
+    ],
+)
+def test_only_dense_regions_have_finer_meshes(kind, dim, regions, generator):
+    x = arrangement(kind, 150, generator, dim)
+    points = (x[:, None] + x)[np.triu_indices(150)]
+    constants = split_kernels.splitting(1e-6)
+    mesh = mesh_sums.select_mesh(points, constants)
+    cells = sort_for_near_sums(points, mesh.cutoff)
+    parts, meshes = mesh_sums.select_regions(cells, mesh, constants)
+    assert len(meshes) == regions == parts.regions.max()
+    for number, finer in enumerate(meshes, 1):
+        assert finer.cutoff == mesh.cutoff / 2**finer.halvings
+        assert (parts.regions == number).sum() > 1000
 
 
 @given(
