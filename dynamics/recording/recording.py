@@ -117,8 +117,8 @@ def record(
     path : str or Path
         File to write, NAME.nc.
     every : int
-        Updates between recorded frames. The last update is recorded if `every` divides
-        its number.
+        Updates between recorded frames. The state after the last update is recorded
+        too.
     embedding : str, ParameterView or callable, optional
         The embedding (token, axis): the name of a parameter, a view of one, or a
         function of the model that returns a tensor. Analyses of structure need it.
@@ -405,7 +405,10 @@ class Recording:
         self._last_step = -1
         self._given: dict[str, list[str]] | None = None  # splits of each metric
         self._must_restore = self._has_begun = self._has_entered = False
-        self._calls = self._calls_without_update = 0  # of step
+        self._calls_without_update = 0  # of step
+        self._latest_call: tuple[int, Measured, Measured] | None = None
+        """Updates at the latest call of step, and the loss and accuracy that it was
+        given."""
         self._state_bytes = 0  # length of the restart states so far
         self._observer: Any = (
             self  # the recorder calls observe and checkpoint, as those of a system
@@ -421,7 +424,7 @@ class Recording:
             self.norms = UpdateNorms(
                 self.training.groups,
                 self.training.optimizers,
-                self._measures_norms,
+                lambda: self.diverged_at is None,
                 self._keep_gradient,
             )
             held.callback(self.norms.remove)
@@ -523,7 +526,7 @@ class Recording:
             )
             raise UnrestoredRecording(f"{self.path}: exists already; {allowed}")
         updates = self.norms.updates
-        self._calls += 1
+        self._latest_call = updates, loss, accuracy
         self._calls_without_update += not updates
         if self.diverged_at is None:
             self._record_due_frames(updates, loss, accuracy)
@@ -557,19 +560,11 @@ class Recording:
             if updates > 0:
                 self._complete_first_frame()
         if updates > 0 and updates >= self._next_frame():
-            self._add_frame(
-                updates,
-                {
-                    **self._read_arrays(),
-                    **self._read_metrics(loss, accuracy),
-                    **self._read_norms(),
-                },
-            )
+            self._read_frame(updates, loss, accuracy)
 
-    def _measures_norms(self, update: int) -> bool:
-        return self.diverged_at is None and (
-            self._first is not None or update >= self._next_frame()
-        )
+    def _read_frame(self, updates: int, loss: Measured, accuracy: Measured) -> None:
+        frame = self._read_arrays() | self._read_metrics(loss, accuracy)
+        self._add_frame(updates, frame | self._read_norms())
 
     def _keep_gradient(self, place: int, updates: int) -> None:
         """Keep the gradient of the embedding that the first update after a frame
@@ -653,8 +648,8 @@ class Recording:
 
     def _read_norms(self) -> dict[str, np.ndarray]:
         return {
-            "gradient_norm": self.norms.gradient.copy(),
-            "update_norm": self.norms.update.copy(),
+            "gradient_norm": self.norms.gradient,
+            "update_norm": self.norms.update,
         }
 
     def _evaluate(self) -> Mapping[str, Any]:
@@ -756,22 +751,36 @@ class Recording:
                 None, None, self._evaluated
             )
             self._complete_first_frame()
+        missing = ""
+        if self.diverged_at is None and updates > self._last_step:
+            missing = self._record_last_frame(updates)
         if self.diverged_at is not None:
             self.recorder.add(
                 Position.at(self.diverged_at, self._last_step), self._observer
             )
-        elif updates > self._last_step:
-            message = (
-                f"the last {updates - self._last_step} of {updates} updates are not"
-                f" recorded, as every={self.every}"
-                if self._calls
-                else f"the optimizer made {updates} updates, but recording.step() was"
-                " never called; call it after each update"
-            )
-            warnings.warn(f"{self.path}: {message}", RuntimeWarning, stacklevel=3)
+        elif missing:
+            warnings.warn(f"{self.path}: {missing}", RuntimeWarning, stacklevel=3)
         ends = self._last_step if self.diverged_at is None else self.diverged_at
         now = Position.at(max(updates, ends))
         self.recorder.finish_at(now, Position.at(ends, self._last_step), self._observer)
+
+    def _record_last_frame(self, updates: int) -> str:
+        """Record a frame after the last update, which `every` does not divide; or
+        return why there is none."""
+        if self._latest_call is None:
+            return (
+                f"the optimizer made {updates} updates, but recording.step() was never"
+                " called; call it after each update"
+            )
+        reason = "recording.step() was not called after them"
+        if self._latest_call[0] == updates:
+            try:
+                self._read_frame(*self._latest_call)
+                return ""
+            except (SettingsError, RecordingError) as error:
+                reason = str(error)
+        count = updates - self._last_step
+        return f"the last {count} of {updates} updates are not recorded: {reason}"
 
     def restore(self) -> int:
         """Restore the training to the last restart state in the file, if there is one.

@@ -6,8 +6,9 @@ backward passes, after clipping, and after a gradient scaler has divided them by
 scale."""
 
 import fnmatch
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -79,26 +80,25 @@ def group_parameters(
 
 
 class UpdateNorms:
-    """Counts the updates of a model's optimizers, and measures the norms of those
-    updates that are to be recorded.
+    """Counts the updates of a model's optimizers, and measures the norms of the last
+    one. The norms stay on the device until they are read.
 
-    is_wanted: called with the number of an update before it is made; whether its norms are
-    to be measured. gradient_used: called with the index of an optimizer and the number
-    of its updates before, while the parameters have the gradients of its next one. If a
-    step computes the gradients itself, in a closure, they are those of its last
-    evaluation: with several of them, as by LBFGS, at weights within the step."""
+    is_wanted: whether the norms of the next update are measured. gradient_used: called
+    with the index of an optimizer and the number of its updates before, while the
+    parameters have the gradients of its next one. If a step computes the gradients
+    itself, in a closure, they are those of its last evaluation: with several of them,
+    as by LBFGS, at weights within the step."""
 
     def __init__(
         self,
         groups: Mapping[str, Sequence[torch.nn.Parameter]],
         optimizers: Sequence[torch.optim.Optimizer],
-        is_wanted: Callable[[int], bool],
+        is_wanted: Callable[[], bool],
         gradient_used: Callable[[int, int], None],
     ) -> None:
         self.groups = groups
         self.is_wanted = is_wanted
         self.gradient_used = gradient_used
-        self.gradient = self.update = np.zeros(len(groups), np.float32)
         self.counts = [0] * len(optimizers)
         self._before: list[list[torch.Tensor]] = [[] for _ in optimizers]
         self._measures = [False] * len(optimizers)
@@ -109,15 +109,25 @@ class UpdateNorms:
                 [p for p in members if id(p) in ids] for members in groups.values()
             ]
             self._owned.append(owned)
-        self._squares = np.zeros((2, len(optimizers), len(groups)))
+        nothing = _GroupNorms([], [0] * len(groups), 1.0)
+        self._gradient, self._update = ([nothing] * len(optimizers) for _ in range(2))
+        self._last_gradient = nothing
+        """Norms of the gradient before the update that is being made."""
         self._hooks = []
         for index, optimizer in enumerate(optimizers):
-            self._hooks.append(
-                optimizer.register_step_pre_hook(self._before_update(index))
-            )
-            self._hooks.append(
-                optimizer.register_step_post_hook(self._after_update(index))
-            )
+            before, after = self._before_update(index), self._after_update(index)
+            self._hooks.append(optimizer.register_step_pre_hook(before))
+            self._hooks.append(optimizer.register_step_post_hook(after))
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """Norms (layer,) of the gradient that the last update used, float32."""
+        return _joint_norms(self._gradient)
+
+    @property
+    def update(self) -> np.ndarray:
+        """Norms (layer,) of the last update, float32."""
+        return _joint_norms(self._update)
 
     @property
     def updates(self) -> int:
@@ -137,12 +147,11 @@ class UpdateNorms:
         def hook(
             optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]
         ) -> None:
-            self._measures[index] = self.is_wanted(self.counts[index] + 1)
+            self._measures[index] = self.is_wanted()
+            self._last_gradient = self._gradient[index]
             if self._measures[index]:
                 self._keep_weights(index)
-            if not has_closure(
-                args, kwargs
-            ):  # else the gradients are computed in the step
+            if not has_closure(args, kwargs):  # else the step computes the gradients
                 self._read_gradient(index, optimizer)
 
         return hook
@@ -151,27 +160,26 @@ class UpdateNorms:
         def hook(
             optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]
         ) -> None:
-            skipped = getattr(
-                optimizer, "found_inf", None
-            )  # set by a gradient scaler for fused optimizers
+            # set by a gradient scaler for fused optimizers
+            skipped = getattr(optimizer, "found_inf", None)
             if skipped is not None and bool(torch.as_tensor(skipped).any()):
+                self._gradient[index] = self._last_gradient
                 return
             if has_closure(args, kwargs):
                 self._read_gradient(index, optimizer)
             self.counts[index] += 1
             if self._measures[index]:
                 self._measure_update(index)
-                self.gradient, self.update = np.sqrt(self._squares.sum(axis=1)).astype(
-                    np.float32
-                )
 
         return hook
 
+    def _weights(self, index: int) -> list[torch.Tensor]:
+        """The parameters of an optimizer, layer by layer."""
+        return list(itertools.chain.from_iterable(self._owned[index]))
+
     @torch.no_grad()
     def _keep_weights(self, index: int) -> None:
-        weights: list[torch.Tensor] = [
-            weight for members in self._owned[index] for weight in members
-        ]
+        weights = self._weights(index)
         if not self._before[index]:
             self._before[index] = [torch.empty_like(weight) for weight in weights]
         torch._foreach_copy_(self._before[index], weights)
@@ -183,19 +191,13 @@ class UpdateNorms:
                 [parameter.grad for parameter in members if parameter.grad is not None]
                 for members in self._owned[index]
             ]
-            self._squares[0, index] = (
-                _squared_norms(gradients) * loss_scale(optimizer) ** 2
-            )
+            self._gradient[index] = _group_norms(gradients, loss_scale(optimizer))
 
     @torch.no_grad()
     def _measure_update(self, index: int) -> None:
-        weights: list[torch.Tensor] = [
-            weight for members in self._owned[index] for weight in members
-        ]
-        moved = iter(torch._foreach_sub(weights, self._before[index]))
-        self._squares[1, index] = _squared_norms(
-            [[next(moved) for _ in members] for members in self._owned[index]]
-        )
+        moved = iter(torch._foreach_sub(self._weights(index), self._before[index]))
+        groups = [[next(moved) for _ in members] for members in self._owned[index]]
+        self._update[index] = _group_norms(groups)
 
 
 def loss_scale(optimizer: torch.optim.Optimizer) -> float:
@@ -211,21 +213,34 @@ def has_closure(args: tuple, kwargs: Mapping[str, Any]) -> bool:
     return any(callable(argument) for argument in (*args[1:], *kwargs.values()))
 
 
-def _squared_norms(groups: Sequence[Sequence[torch.Tensor]]) -> np.ndarray:
-    """The squared norm of the tensors of each group, (group,) float64."""
+class _GroupNorms(NamedTuple):
+    """Norms of tensors, and how many of them, in order, belong to each group."""
+
+    norms: list[torch.Tensor]
+    counts: list[int]
+    scale: float
+    """Factor of all norms."""
+
+
+def _group_norms(
+    groups: Sequence[Sequence[torch.Tensor]], scale: float = 1.0
+) -> _GroupNorms:
     tensors = [
         tensor.coalesce().values() if tensor.is_sparse else tensor
-        for group in groups
-        for tensor in group
+        for tensor in itertools.chain.from_iterable(groups)
     ]
-    if not tensors:
-        return np.zeros(len(groups))
-    wide = [
-        tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
-        for tensor in tensors
-    ]
-    norms = torch.stack(
-        [norm.to("cpu", torch.float64) for norm in torch._foreach_norm(wide)]
-    )
-    squares = iter((norms**2).tolist())
-    return np.array([sum(next(squares) for _ in group) for group in groups], np.float64)
+    halves = (torch.float16, torch.bfloat16)
+    wide = [tensor.float() if tensor.dtype in halves else tensor for tensor in tensors]
+    norms = list(torch._foreach_norm(wide)) if wide else []
+    return _GroupNorms(norms, list(map(len, groups)), scale)
+
+
+def _joint_norms(optimizers: Sequence[_GroupNorms]) -> np.ndarray:
+    """The norm of each group over the parts that several optimizers own, (group,)
+    float32."""
+    squares = np.zeros((len(optimizers), len(optimizers[0].counts)))
+    for row, (norms, counts, scale) in zip(squares, optimizers, strict=True):
+        values = [norm.to("cpu", torch.float64) for norm in norms]
+        places = iter((torch.stack(values) ** 2).tolist() if values else [])
+        row[:] = [sum(next(places) for _ in range(n)) * scale**2 for n in counts]
+    return np.sqrt(squares.sum(axis=0)).astype(np.float32)

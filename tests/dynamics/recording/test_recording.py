@@ -124,18 +124,18 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
             seen[update] = model.embed.weight.detach().clone()
     assert weights_of(model) == plain_weights(10)
     trajectory = dynamics.open_trajectory(path)
-    assert trajectory["step"].values.tolist() == [0, 4, 8]
-    assert trajectory["epoch"].values.tolist() == [0, 2, 4]
-    assert trajectory["time"].values == pytest.approx([0, 0.04, 0.08])
-    for step in (0, 4, 8):
+    assert trajectory["step"].values.tolist() == [0, 4, 8, 10]
+    assert trajectory["epoch"].values.tolist() == [0, 2, 4, 5]
+    assert trajectory["time"].values == pytest.approx([0, 0.04, 0.08, 0.1])
+    for step in (0, 4, 8, 10):
         np.testing.assert_array_equal(
             trajectory["embedding"].sel(step=step)[0], seen[step]
         )
     np.testing.assert_array_equal(
         trajectory["parameter.embed.weight"], trajectory["embedding"].values
     )
-    assert trajectory["turned"].shape == (1, 3, 2, 16)
-    assert trajectory["bias"].shape == (1, 3, 3)
+    assert trajectory["turned"].shape == (1, 4, 2, 16)
+    assert trajectory["bias"].shape == (1, 4, 3)
     assert trajectory["loss"].sel(split="test").values - 1 == pytest.approx(
         trajectory["loss"].sel(split="train").values
     )
@@ -315,7 +315,9 @@ def test_the_gradient_of_the_embedding_is_that_of_the_update_after_the_previous_
             recording.step()
     result = dynamics.open_trajectory(path)["embedding_gradient"]
     assert result.dims == ("run", "step", "token", "axis")
-    np.testing.assert_array_equal(result[0], [np.zeros((7, 2)), used[0], used[3]])
+    np.testing.assert_array_equal(
+        result[0], [np.zeros((7, 2)), used[0], used[3], used[6]]
+    )
 
 
 @pytest.mark.parametrize(
@@ -409,6 +411,7 @@ def test_a_parameter_that_is_replaced_is_named(path):
         match=r"parameter out\.weight is no longer that of the beginning; [^\n]*$",
     )
     with (
+        pytest.warns(RuntimeWarning, match="out.weight is no longer"),
         dynamics.record(model, optimizer, path, every=2, weights=True) as recording,
         refused,
     ):
@@ -547,11 +550,14 @@ def test_an_existing_file_is_restored_or_overwritten_on_request_only(path):
     with pytest.raises(RecordingError, match=r"restore\(\)"):
         run(5)
     assert run(11, restore=True) == plain_weights(11)
-    assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 2, 4, 6, 8, 10]
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == [
+        *(0, 2, 4, 5),
+        *(6, 8, 10, 11),
+    ]
     with pytest.raises(SettingsError, match="modulus"):
         run(12, restore=True, modulus=7, embedding="embed.weight")
     run(3, overwrite=True)
-    assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 2]
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 2, 3]
 
 
 def test_states_of_another_training_are_refused(path):
@@ -683,21 +689,52 @@ def test_a_signal_between_restart_states_keeps_the_last_of_them(path):
 def test_a_loss_of_the_loop_is_joined_with_one_that_is_evaluated(path):
     model, optimizer, _ = create_training()
 
-    def train():
-        measured = {"loss": {"test": 0.5}}
-        with dynamics.record(
-            model, optimizer, path, every=2, evaluate=lambda model: measured
-        ) as recording:
-            for _ in range(5):
-                recording.step(loss=train_step(model, optimizer))
-
-    with pytest.warns(
-        RuntimeWarning, match="the last 1 of 5 updates are not recorded, as every=2"
-    ):
-        train()
+    measured = {"loss": {"test": 0.5}}
+    with dynamics.record(
+        model, optimizer, path, every=2, evaluate=lambda model: measured
+    ) as recording:
+        for _ in range(4):
+            recording.step(loss=train_step(model, optimizer))
     trajectory = dynamics.open_trajectory(path)
     assert trajectory["split"].values.tolist() == ["train", "test"]
     assert trajectory["loss"].sel(split="test").values.tolist() == [[0.5] * 3]
+
+
+def test_the_state_after_the_last_update_is_recorded(tmp_path):
+    files = []
+    for every in (1, 4):
+        torch.manual_seed(0)
+        model, optimizer, _ = create_training()
+        files.append(tmp_path / f"{every}.nc")
+        options = {"every": every, "weights": True, "embedding": "embed.weight"}
+        options |= {"embedding_gradient": True, "seed": 0}
+        with dynamics.record(model, optimizer, files[-1], **options) as recording:
+            for _ in range(6):
+                recording.step(loss=train_step(model, optimizer))
+    each, some = map(dynamics.open_trajectory, files)
+    assert some["step"].values.tolist() == [0, 4, 6]
+    expected = each.sel(step=some["step"]).drop_vars("embedding_gradient")
+    xr.testing.assert_equal(some.drop_vars("embedding_gradient"), expected)
+    gradients = each["embedding_gradient"].sel(step=[1, 5])
+    np.testing.assert_array_equal(some["embedding_gradient"][:, 1:], gradients)
+
+
+@pytest.mark.parametrize("reason", ["not called", "loss of none"])
+def test_a_last_state_without_its_loss_is_said_to_be_missing(path, reason):
+    model, optimizer, _ = create_training()
+
+    def train():
+        with dynamics.record(model, optimizer, path, every=2) as recording:
+            for update in range(1, 6):
+                loss = train_step(model, optimizer)
+                if update < 5:
+                    recording.step(loss=loss)
+                elif reason == "loss of none":
+                    recording.step()
+
+    with pytest.warns(RuntimeWarning, match="the last 1 of 5 updates are not recorded"):
+        train()
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 2, 4]
 
 
 def test_a_loop_that_never_calls_step_is_said_to(path):
