@@ -424,7 +424,7 @@ class Recording:
             self.norms = UpdateNorms(
                 self.training.groups,
                 self.training.optimizers,
-                lambda: self.diverged_at is None,
+                lambda update: self._first is not None or update >= self._next_frame(),
                 self._keep_gradient,
             )
             held.callback(self.norms.remove)

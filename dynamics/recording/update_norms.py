@@ -83,7 +83,8 @@ class UpdateNorms:
     """Counts the updates of a model's optimizers, and measures the norms of the last
     one. The norms stay on the device until they are read.
 
-    is_wanted: whether the norms of the next update are measured. gradient_used: called
+    is_wanted: called with the number of an update that was made; whether its norm is
+    measured at once, and not when it is read. gradient_used: called
     with the index of an optimizer and the number of its updates before, while the
     parameters have the gradients of its next one. If a step computes the gradients
     itself, in a closure, they are those of its last evaluation: with several of them,
@@ -93,7 +94,7 @@ class UpdateNorms:
         self,
         groups: Mapping[str, Sequence[torch.nn.Parameter]],
         optimizers: Sequence[torch.optim.Optimizer],
-        is_wanted: Callable[[], bool],
+        is_wanted: Callable[[int], bool],
         gradient_used: Callable[[int, int], None],
     ) -> None:
         self.groups = groups
@@ -101,7 +102,8 @@ class UpdateNorms:
         self.gradient_used = gradient_used
         self.counts = [0] * len(optimizers)
         self._before: list[list[torch.Tensor]] = [[] for _ in optimizers]
-        self._measures = [False] * len(optimizers)
+        self._is_due = [False] * len(optimizers)
+        """Whether the norm of the last update is still to be measured."""
         self._owned = []
         for optimizer in optimizers:
             ids = parameter_ids([optimizer])
@@ -127,6 +129,8 @@ class UpdateNorms:
     @property
     def update(self) -> np.ndarray:
         """Norms (layer,) of the last update, float32."""
+        for index in np.flatnonzero(self._is_due).tolist():
+            self._measure_update(index)
         return _joint_norms(self._update)
 
     @property
@@ -147,10 +151,8 @@ class UpdateNorms:
         def hook(
             optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]
         ) -> None:
-            self._measures[index] = self.is_wanted()
             self._last_gradient = self._gradient[index]
-            if self._measures[index]:
-                self._keep_weights(index)
+            self._keep_weights(index)
             if not has_closure(args, kwargs):  # else the step computes the gradients
                 self._read_gradient(index, optimizer)
 
@@ -168,7 +170,8 @@ class UpdateNorms:
             if has_closure(args, kwargs):
                 self._read_gradient(index, optimizer)
             self.counts[index] += 1
-            if self._measures[index]:
+            self._is_due[index] = True
+            if self.is_wanted(self.counts[index]):
                 self._measure_update(index)
 
         return hook
@@ -186,15 +189,15 @@ class UpdateNorms:
 
     def _read_gradient(self, index: int, optimizer: torch.optim.Optimizer) -> None:
         self.gradient_used(index, self.counts[index])
-        if self._measures[index]:
-            gradients = [
-                [parameter.grad for parameter in members if parameter.grad is not None]
-                for members in self._owned[index]
-            ]
-            self._gradient[index] = _group_norms(gradients, loss_scale(optimizer))
+        gradients = [
+            [parameter.grad for parameter in members if parameter.grad is not None]
+            for members in self._owned[index]
+        ]
+        self._gradient[index] = _group_norms(gradients, loss_scale(optimizer))
 
     @torch.no_grad()
     def _measure_update(self, index: int) -> None:
+        self._is_due[index] = False
         moved = iter(torch._foreach_sub(self._weights(index), self._before[index]))
         groups = [[next(moved) for _ in members] for members in self._owned[index]]
         self._update[index] = _group_norms(groups)

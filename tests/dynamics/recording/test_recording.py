@@ -410,15 +410,20 @@ def test_a_parameter_that_is_replaced_is_named(path):
         RecordingError,
         match=r"parameter out\.weight is no longer that of the beginning; [^\n]*$",
     )
-    with (
-        pytest.warns(RuntimeWarning, match="out.weight is no longer"),
-        dynamics.record(model, optimizer, path, every=2, weights=True) as recording,
-        refused,
-    ):
-        for update in range(4):
-            recording.step(loss=train_step(model, optimizer))
-            if update == 2:
-                model.out.weight = torch.nn.Parameter(model.out.weight.detach().clone())
+
+    def train():
+        with (
+            dynamics.record(model, optimizer, path, every=2, weights=True) as recording,
+            refused,
+        ):
+            for update in range(4):
+                recording.step(loss=train_step(model, optimizer))
+                if update == 2:
+                    weight = model.out.weight.detach().clone()
+                    model.out.weight = torch.nn.Parameter(weight)
+
+    with pytest.warns(RuntimeWarning, match=r"out\.weight is no longer"):
+        train()
 
 
 @pytest.mark.parametrize("options", [{}, {"embedding": "weight", "weights": True}])
