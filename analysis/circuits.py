@@ -71,10 +71,11 @@ def report(measured: MeasuredTrajectory) -> Report:
     summary = clustering_heads.describe_circuits(result, ideal)
     legend = clustering_heads.circuit_legend(ideal, bool(missing))
     texts = ["\n".join(summary), missing, "\n".join(legend)]
+    legend_text = "\n".join(f"\n{text}" if text else "" for text in texts)
     return Report(
         clustering_heads.circuit_table(result, ideal),
         clustering_heads.circuit_columns(ideal),
-        "\n".join(f"\n{text}" if text else "" for text in texts),
+        legend_text,
         figure=lambda: plots.plot_circuits(result, trajectory),
     )
 

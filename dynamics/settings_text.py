@@ -87,7 +87,10 @@ def setting_texts(
         elif form == "words":
             texts.append(_in_words(name, word, values[name][0]))
         elif name in symbols or not name.startswith("start"):
-            items = map(_number_text, dict.fromkeys(values[name]))
+            items = [
+                f"{value:g}" if isinstance(value, int | float) else str(value)
+                for value in dict.fromkeys(values[name])
+            ]
             texts.append(
                 f"{symbols.get(name, name.replace('_', ' '))} = {', '.join(items)}"
             )
@@ -101,7 +104,3 @@ def _in_words(name: str, word: str, value: Any) -> str:
         return word if value else f"no {word}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{word} = {text}" if len(word) <= 3 else f"{word} {text}"
-
-
-def _number_text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else str(value)

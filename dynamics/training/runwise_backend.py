@@ -128,8 +128,10 @@ class RunwiseBackend(Backend):
     ) -> None:
         self.names, self.runs, self.dtype = moment_names(settings), runs, dtype
         self.threads = get_num_threads()
+        # each thread computes products of torch by itself: with more their bits may differ
         self.pool, self.single = (
-            _single_threaded_pool(size) for size in (self.threads, 1)
+            ThreadPoolExecutor(size, initializer=torch.set_num_threads, initargs=(1,))
+            for size in (self.threads, 1)
         )
 
     def set_state(
@@ -191,9 +193,3 @@ class RunwiseBackend(Backend):
         return concatenate_scores(
             self.pool.map(lambda run: run.scores(torch.float64), runs)
         )
-
-
-def _single_threaded_pool(threads: int) -> ThreadPoolExecutor:
-    """A pool whose threads compute products of torch by themselves; with more threads
-    their bits may differ."""
-    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))

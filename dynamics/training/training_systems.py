@@ -16,9 +16,6 @@ from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.transformer_network import Transformer
 from dynamics.settings import (
     ModularSettings,
-    OptimizerSettings,
-    SparseSettings,
-    TransformerSettings,
 )
 from dynamics.system import DEFAULT_CLOCK
 from dynamics.system_kinds import (
@@ -50,28 +47,37 @@ _Network = TypeVar("_Network", ConstantAttention, ClusteringHead, Transformer)
 
 class TrainingSystem(ABC, Generic[_Network]):
     """An ensemble of networks in training, as a `dynamics.System`. Subclasses define
-    the network and its backend."""
+    the network, the names of its splits and its backend.
+
+    Parameters
+    ----------
+    settings : ModularSettings, SparseSettings or TransformerSettings
+        Network, data and optimizer.
+    device : {"auto", "cpu", "cuda"}, optional
+        Where to compute; "auto" is a CUDA device if torch finds one.
+    ensemble_width : int, optional
+        Smallest width of batched products on CUDA, on which rounding depends.
+    """
 
     kind: SystemKind
+    network_class: type[Any]
+    split_names: Any
+    """Function of the settings that returns the names of the splits."""
     clock = DEFAULT_CLOCK
     backends: tuple[str, ...] = ()
     backend_name = ""
 
     def __init__(
-        self,
-        network: _Network,
-        splits: tuple[str, ...],
-        settings: OptimizerSettings,
-        device: str,
-        ensemble_width: int,
+        self, settings: Any, device: str = "auto", ensemble_width: int = 0
     ) -> None:
-        self.network: _Network = network
-        self.splits = splits
+        self.settings = complete_settings(settings)
+        self.network: _Network = self.network_class(self.settings)
+        self.splits = self.split_names(settings)
         self.device = resolve_device(device, self.kind)
         self.ensemble_width = ensemble_width
         self.moment_names = moment_names(settings)
         self.variables = {
-            **network.variables,
+            **self.network.variables,
             "gradient_norm": ("layer",),
             "update_norm": ("layer",),
             "loss": ("split",),
@@ -195,14 +201,7 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
     """The constant-attention network of CA on addition modulo N, as a
     `dynamics.System`.
 
-    Parameters
-    ----------
-    settings : ModularSettings
-        Network, data and optimizer.
-    device : {"auto", "cpu", "cuda"}, optional
-        Where to compute; "auto" is a CUDA device if torch finds one.
-    ensemble_width : int, optional
-        Smallest width of batched products on CUDA, on which rounding depends.
+    The parameters are those of `TrainingSystem`.
 
     Examples
     --------
@@ -216,15 +215,13 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
 
     kind = SYSTEM_KINDS["modular"]
     numerics_version = kind.numerics_version
+    network_class = ConstantAttention
+    split_names = staticmethod(modular_backends.modular_splits)
 
     def __init__(
         self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0
     ) -> None:
-        self.settings = settings
-        splits = modular_backends.modular_splits(settings)
-        super().__init__(
-            ConstantAttention(settings), splits, settings, device, ensemble_width
-        )
+        super().__init__(settings, device, ensemble_width)
         if self.device == "cpu":
             self.backends = self.kind.backends
             self.backend_name = "simd"
@@ -260,14 +257,7 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
 class SparseSystem(TrainingSystem[ClusteringHead]):
     """The clustering head of VC on sparse modular addition, as a `dynamics.System`.
 
-    Parameters
-    ----------
-    settings : SparseSettings
-        Network, data and optimizer.
-    device : {"auto", "cpu", "cuda"}, optional
-        Where to compute; "auto" is a CUDA device if torch finds one.
-    ensemble_width : int, optional
-        Smallest width of batched products on CUDA, on which rounding depends.
+    The parameters are those of `TrainingSystem`.
 
     Examples
     --------
@@ -280,18 +270,8 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
 
     kind = SYSTEM_KINDS["sparse"]
     numerics_version = kind.numerics_version
-
-    def __init__(
-        self, settings: SparseSettings, device: str = "auto", ensemble_width: int = 0
-    ) -> None:
-        self.settings = complete_settings(settings)
-        super().__init__(
-            ClusteringHead(self.settings),
-            tasks.sparse_splits(settings),
-            settings,
-            device,
-            ensemble_width,
-        )
+    network_class = ClusteringHead
+    split_names = staticmethod(tasks.sparse_splits)
 
     def initial_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         if self.settings.start == "random":
@@ -317,14 +297,7 @@ class TransformerSystem(TrainingSystem[Transformer]):
     """The transformer of Zhong et al. and Nanda et al. on a binary operation, as a
     `dynamics.System`.
 
-    Parameters
-    ----------
-    settings : TransformerSettings
-        Network, data and optimizer.
-    device : {"auto", "cpu", "cuda"}, optional
-        Where to compute; "auto" is a CUDA device if torch finds one.
-    ensemble_width : int, optional
-        Smallest width of batched products on CUDA, on which rounding depends.
+    The parameters are those of `TrainingSystem`.
 
     Examples
     --------
@@ -338,19 +311,9 @@ class TransformerSystem(TrainingSystem[Transformer]):
 
     kind = SYSTEM_KINDS["transformer"]
     numerics_version = kind.numerics_version
+    network_class = Transformer
+    split_names = staticmethod(transformer_backends.transformer_splits)
     groups_on_threads = False
-
-    def __init__(
-        self,
-        settings: TransformerSettings,
-        device: str = "auto",
-        ensemble_width: int = 0,
-    ) -> None:
-        self.settings = settings
-        splits = transformer_backends.transformer_splits(settings)
-        super().__init__(
-            Transformer(settings), splits, settings, device, ensemble_width
-        )
 
     def backend(self, seeds: np.ndarray) -> Backend:
         if self.device == "cpu":
