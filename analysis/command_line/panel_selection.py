@@ -81,7 +81,7 @@ _MIN_PRINTED_PANEL, _MIN_COLUMN_PANEL = 220, 150
 _MAX_HEIGHT = 240.0
 """Largest height in mm of a picture for one column."""
 _MAX_COLUMN_PANELS = 8
-"""Panels that are drawn by default in one column."""
+"""Panels that are drawn by default in one column, of one run or of two together."""
 _NETCDF_SIGNATURES = (b"\x89HDF", b"CDF")
 _FIGURE_PIXELS_PER_MAP_PIXEL = 1.25
 
@@ -212,7 +212,8 @@ def select_panels(
     choices = [names for names in _DEFAULT_PANELS if set(names) <= set(common)]
     default = default or next(iter(choices), ())
     drawn = [name for name in default if name in common] or list(common)
-    drawn = drawn[: most or (_MAX_COLUMN_PANELS if options.column else MAX_PANELS)]
+    fitting = _MAX_COLUMN_PANELS // options.runs if options.column else MAX_PANELS
+    drawn = drawn[: most or fitting]
     left = [name for name in common if name not in drawn]
     return tuple(drawn), f"; with --panels also {', '.join(left)}" if left else ""
 

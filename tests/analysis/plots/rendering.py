@@ -55,8 +55,9 @@ def _texts(figure: Figure):
         *(text for legend in figure.legends for text in _legend_texts(legend)),
     ]
     for axes in figure.axes:
-        if axes.get_visible():
-            artists += _axes_texts(axes)
+        for inner in (axes, *axes.child_axes):
+            if axes.get_visible():
+                artists += _axes_texts(inner)
     for index, artist in enumerate(artists):
         if artist is None or not artist.get_visible() or not artist.get_text().strip():
             continue

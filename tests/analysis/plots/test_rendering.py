@@ -1,29 +1,30 @@
-"""Every figure of the analyses in every style: texts neither overlap nor are cut."""
+"""Every figure of the commands in every style: texts neither overlap nor are cut."""
 
 import contextlib
 import dataclasses
 import io
+import runpy
+import sys
 import warnings
-from importlib import import_module
 
 import matplotlib.pyplot as plt
 import pytest
-from matplotlib.figure import Figure
 
-from analysis.plots import use_style
+from analysis import plots
+from analysis.panels.style import STYLES
+from analysis.reproduction import figures
 from dynamics import (
     ModularSettings,
     ParticleSettings,
-    Selection,
     SparseSettings,
     TransformerSettings,
-    open_trajectory,
     simulate,
 )
 from tests.analysis.plots.rendering import faults
 
 RUNS = {
     "particles": (ParticleSettings(fa=2.0), {"runs": 8}),
+    "many": (ParticleSettings(n=199), {"runs": 2, "steps": 4}),
     "modular": (ModularSettings(weight_decay=1.0), {"runs": 8, "steps": 600}),
     "sparse": (
         SparseSettings(data=256, batch=32, lr=0.01),
@@ -34,74 +35,177 @@ RUNS = {
         {"runs": 2, "steps": 60, "every": 4},
     ),
 }
-CASES = [
-    ("circuits", "sparse", {}),
-    ("curvature", "particles", {"selection": Selection(runs=4, frames=6)}),
-    ("curvature", "modular", {"selection": Selection(runs=4, frames=6)}),
-    ("curvature", "sparse", {"selection": Selection(runs=4, frames=6)}),
-    ("events", "sparse", {}),
-    ("events", "modular", {}),
-    ("fate", "particles", {"selection": Selection(runs=4, frames=4), "copies": 8}),
-    ("formation", "particles", {}),
-    ("formation", "modular", {}),
-    ("gradients", "sparse", {}),
-    ("gradients", "modular", {}),
-    ("landscape", "modular", {"points": 9}),
-    ("landscape", "modular", {"points": 9, "plane": "random"}),
-    ("landscape", "modular", {"points": 9, "plane": "lines"}),
-    ("llc", "modular", {"selection": Selection(runs=2, frames=3), "draws": 20}),
-    ("noise", "modular", {"selection": Selection(runs=2, frames=4)}),
-    ("edge", "modular", {"selection": Selection(runs=2, frames=4)}),
-    ("overview", "sparse", {"selection": Selection(runs=4)}),
-    ("pair_law", "modular", {"selection": Selection(runs=3)}),
-    ("progress", "transformer", {}),
-    ("sparsity", "sparse", {}),
-    ("spikes", "sparse", {}),
-    ("weight_spectra", "sparse", {"selection": Selection(runs=4, frames=6)}),
+FOUR = "--runs 4 --frames 6"
+ANALYSES = [
+    "audit modular.nc",
+    "audit modular.nc transformer.nc",
+    "audit transformer.nc",
+    "circuits sparse.nc",
+    "compare modular.nc",
+    "compare modular.nc particles.nc",
+    f"curvature particles.nc {FOUR}",
+    f"curvature modular.nc {FOUR}",
+    f"curvature sparse.nc {FOUR}",
+    "edge modular.nc --runs 2 --frames 4",
+    "events sparse.nc",
+    "events modular.nc sparse.nc",
+    "fate particles.nc --runs 4 --frames 4 --copies 8",
+    "fixed_points --steps 20 --push 1e-3 1e-2",
+    "formation particles.nc",
+    "formation modular.nc particles.nc",
+    "gradients sparse.nc",
+    "gradients modular.nc",
+    "landscape modular.nc --points 9",
+    "landscape modular.nc --points 9 --plane random",
+    "landscape modular.nc --points 9 --plane lines",
+    "llc modular.nc --runs 2 --frames 3 --draws 20",
+    "noise modular.nc --runs 2 --frames 4",
+    "overview sparse.nc --runs 4",
+    "pair_law modular.nc --runs 3",
+    "progress transformer.nc",
+    "scaling --n 5 7 11 --runs 6 --length 20",
+    "sparsity sparse.nc",
+    "spectral_density modular.nc --runs 1 --frames 3",
+    "spikes sparse.nc",
+    "weight_spectra sparse.nc --runs 4 --frames 6",
+    "weights --runs 4 --epochs 30 --n 5 --hidden 6 --weight-decays 0 1",
 ]
-STYLES = [("screen", False), ("paper", False), ("paper", True)]
-"""The style dark has the layout of screen, with other colours."""
+FRAMES = [
+    "particles.nc",
+    "particles.nc --panels all",
+    "particles.nc particles.nc",
+    "many.nc",
+    "modular.nc --panels all",
+    "modular.nc particles.nc",
+    "sparse.nc",
+    "sparse.nc --panels all",
+    "transformer.nc --panels all",
+]
+FILMS = ["particles.nc --out a.gif", "modular.nc particles.nc --out a.gif", "sparse.nc"]
+PAPER_FIGURES = [
+    *("ca1", "ca2", "ca3", "ca4", "ca5"),
+    *("vc1", "vc8", "vc12", "vc16"),
+]
+LAYOUTS = [("screen", False), ("paper", False), ("paper", True)]
+"""The style `dark` has the layout of `screen`."""
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A file of runs of each system."""
+    """A folder with a file of runs of each system."""
     folder = tmp_path_factory.mktemp("rendering")
     for name, (settings, options) in RUNS.items():
         simulate(settings, out=folder / f"{name}.nc", progress=False, **options).close()
     return folder
 
 
-def name_of(value):
-    return value if isinstance(value, str) else "-".join(map(str, value.values()))[:20]
+@pytest.fixture
+def run_command(runs, monkeypatch):
+    """A function that runs a command line in the folder of the runs."""
+    monkeypatch.chdir(runs)
 
+    def run(line):
+        program, *arguments = line.split()
+        monkeypatch.setattr(sys, "argv", [program, *arguments])
+        with contextlib.redirect_stdout(io.StringIO()):
+            runpy.run_module(f"analysis.{program}", run_name="__main__", alter_sys=True)
 
-@pytest.mark.parametrize(("name", "files", "options"), CASES, ids=name_of)
-def test_figures_have_no_faults_in_any_style(name, files, options, runs):
-    analysis = import_module(f"analysis.{name}").ANALYSIS
-    paths = [runs / f"{file}.nc" for file in files.split()]
-    values = {"trajectory": paths[0], "others": tuple(paths[1:]), **options}
-    fields = {field.name for field in dataclasses.fields(analysis.options)}
-    chosen = analysis.options(**{k: v for k, v in values.items() if k in fields})
-    with contextlib.redirect_stdout(io.StringIO()):
-        measured = analysis._measure(
-            chosen, paths, [open_trajectory(path) for path in paths]
-        )
-    found = {}
-    for style, column in STYLES:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            with use_style(style, column):
-                figures = [
-                    (analysis.report or analysis._default_report)(item).figure
-                    for item in measured
-                ]
-                assert all(isinstance(figure, Figure) for figure in figures)
-                lines = [line for figure in figures for line in faults(figure, column)]
-        lines += [str(item.message) for item in caught if "layout" in str(item.message)]
-        if lines:
-            found[style, column] = lines
+    yield run
     plt.close("all")
-    assert not found, "\n".join(
-        f"{key}: {line}" for key, lines in found.items() for line in lines
-    )
+
+
+class Recorder:
+    """Keeps what draws a figure, to draw it again in other styles."""
+
+    def __init__(self, monkeypatch):
+        self.drawings = []
+        for name in plots.__all__:
+            if name.startswith("plot_"):
+                monkeypatch.setattr(plots, name, self.keep(getattr(plots, name)))
+
+    def keep(self, plot):
+        def draw(*arguments, **options):
+            self.drawings.append(lambda: plot(*arguments, **options))
+            return plot(*arguments, **options)
+
+        return draw
+
+
+@contextlib.contextmanager
+def no_layout_warnings(found):
+    """Adds warnings about the layout to a list of faults."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    found += [
+        str(item.message)
+        for item in caught
+        if any(word in str(item.message) for word in ("layout", "Glyph"))
+    ]
+
+
+def test_the_style_dark_differs_from_screen_only_in_its_colours():
+    assert dataclasses.replace(STYLES["dark"], dark=False) == STYLES["screen"]
+
+
+@pytest.mark.parametrize("line", ANALYSES)
+def test_figures_of_analyses(line, run_command, monkeypatch):
+    recorder = Recorder(monkeypatch)
+    run_command(line)
+    assert recorder.drawings
+    found = []
+    for style, column in LAYOUTS:
+        with no_layout_warnings(lines := []), plots.use_style(style, column):
+            for draw in recorder.drawings:
+                lines += faults(draw(), column)
+        found += [f"{style} {column}: {words}" for words in lines]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("line", FRAMES)
+def test_frames(line, run_command, monkeypatch):
+    found, state = [], []
+
+    def check(grid, path, dpi):
+        found.extend(f"{state}: {words}" for words in faults(grid.figure, state[1]))
+        path.write_bytes(b"")
+
+    monkeypatch.setattr(plots.PanelGrid, "save", check)
+    for style, column in LAYOUTS[: 2 if "all" in line else 3]:  # too many for a column
+        state[:] = style, column
+        with no_layout_warnings(found):
+            run_command(f"frame {line} --style {style}{' --column' * column}")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("line", FILMS)
+def test_frames_of_films(line, run_command, monkeypatch):
+    found = []
+
+    def check(grid, film, path, fps):
+        for frames in film.frames[[0, len(film.frames) // 2, -1]].tolist():
+            scenes = zip(grid.scenes, frames, strict=True)
+            grid.show(frames, [scene.arrays([frame]) for scene, frame in scenes])
+            found.extend(faults(grid.figure))
+        path.write_bytes(b"")
+
+    monkeypatch.setattr(plots, "write_film", check)
+    run_command(f"film {line}")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", PAPER_FIGURES)
+def test_figures_of_the_papers(name, run_command, monkeypatch):
+    drawn, save = [], figures.save_paper_figure
+
+    def keep(figure, *arguments):
+        drawn.append(figure)
+        return save(figure, *arguments)
+
+    monkeypatch.setattr(figures, "save_paper_figure", keep)
+    system = "modular" if name[0] == "c" else "sparse"
+    system = "particles" if name == "ca5" else system
+    with no_layout_warnings(found := []):
+        run_command(f"paper {name} {system}.nc")
+        found += [line for line in faults(drawn[0]) if not line.startswith("cut")]
+    assert not found, "\n".join(found)
