@@ -3,6 +3,7 @@ missing value."""
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
@@ -15,6 +16,17 @@ from dynamics.trajectory.netcdf import NETCDF_LOCK
 def dimensionless(long_name: str) -> dict[str, str]:
     """Attributes of a dimensionless variable."""
     return {"long_name": long_name, "units": "1"}
+
+
+def labelled(
+    dims: str | tuple[str, ...], **variables: tuple[Any, str]
+) -> dict[str, tuple]:
+    """Dimensionless variables of a dataset with the same dimensions, from the values
+    and the long name of each."""
+    return {
+        name: (dims, values, dimensionless(long_name))
+        for name, (values, long_name) in variables.items()
+    }
 
 
 def check_result_path(out: Path, what: Mapping[str, str]) -> Path:

@@ -138,14 +138,10 @@ class _Levels(NamedTuple):
 def _levels(x: np.ndarray, config: DetectionConfig) -> _Levels:
     width = config.width(len(x))
     before, after = medians_beside(x, width)
-    noise = (
-        _MAD_TO_SIGMA / np.sqrt(2) * np.median(np.abs(np.diff(x)))
-        if len(x) > 1
-        else 0.0
-    )
-    full = after[
-        : max(1, len(x) - width + 1)
-    ]  # medians of w frames, so that no single frame sets the scale
+    changes = np.abs(np.diff(x)) if len(x) > 1 else 0.0
+    noise = _MAD_TO_SIGMA / np.sqrt(2) * np.median(changes)
+    # medians of w frames, so that no single frame sets the scale
+    full = after[: max(1, len(x) - width + 1)]
     return _Levels(x, before, after, width, float(np.abs(full).max()), float(noise))
 
 
@@ -156,12 +152,10 @@ def _find_spikes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]:
     x, width = levels.x, levels.width
     beside = np.maximum(levels.before, np.append(levels.after[1:], x[-1]))
     height = x - beside
-    changes = median_filter(
-        np.abs(np.diff(x, prepend=x[0])), 4 * width + 1, mode="nearest"
-    )
-    noise = (
-        _MAD_TO_SIGMA / np.sqrt(2) * changes
-    )  # by frame, because the noise changes during a run
+    # by frame, because the noise changes during a run
+    changes = np.abs(np.diff(x, prepend=x[0]))
+    changes = median_filter(changes, 4 * width + 1, mode="nearest")
+    noise = _MAD_TO_SIGMA / np.sqrt(2) * changes
     threshold = np.maximum(config.depth * np.abs(beside), config.floor * levels.scale)
     threshold = np.maximum(threshold, config.significance * noise)
     highest = x == maximum_filter1d(x, 2 * width + 1, mode="nearest")
@@ -221,7 +215,21 @@ def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]
         ]
     if config.level == "local":
         return find_local_changes(levels.x, config)
-    return _find_large_changes(levels, config)
+    # those that the shortest window shows, then those that only a longer one does
+    smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
+    result: list[SeriesEvent] = []
+    for factor in _WINDOW_FACTORS:
+        longer = levels if factor == 1 else levels.with_longer_windows(factor)
+        before = list(result)
+        for kind in ("drop", "rise"):
+            events = _changes_in_window(kind, longer, config, smooth)
+            for event in _merge_overlapping(events, smooth):
+                if all(
+                    event.end <= other.begin or other.end <= event.begin
+                    for other in before
+                ):
+                    result.append(event)
+    return sorted(result, key=lambda event: event.middle)
 
 
 def _logarithm(x: np.ndarray, least: float = 0.0) -> np.ndarray:
@@ -231,34 +239,13 @@ def _logarithm(x: np.ndarray, least: float = 0.0) -> np.ndarray:
     return np.log(np.maximum(x, positive.min() if positive.size else 1.0))
 
 
-def _find_large_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]:
-    """Drops and rises in order: those that the shortest window shows, then those that
-    only a longer one does."""
-    smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
-    result: list[SeriesEvent] = []
-    intervals: list[tuple[float, float]] = []
-    for factor in _WINDOW_FACTORS:
-        longer = levels if factor == 1 else levels.with_longer_windows(factor)
-        for kind in ("drop", "rise"):
-            for event in _merge_overlapping(
-                _changes_in_window(kind, longer, config, smooth), smooth
-            ):
-                if all(
-                    event.end <= begin or end <= event.begin for begin, end in intervals
-                ):
-                    result.append(event)
-        intervals = [(event.begin, event.end) for event in result]
-    return sorted(result, key=lambda event: event.middle)
-
-
 def _changes_in_window(
     kind: str, levels: _Levels, config: DetectionConfig, smooth: np.ndarray
 ) -> list[SeriesEvent]:
     """Drops or rises between the levels of one window length; smooth (frame,): the
     series by medians of five."""
-    change = (
-        levels.before - levels.after if kind == "drop" else levels.after - levels.before
-    )
+    sign = 1 if kind == "drop" else -1
+    change = sign * (levels.before - levels.after)
     threshold = max(
         config.depth * levels.scale, config.significance * levels.difference_noise
     )
@@ -271,7 +258,7 @@ def _changes_in_window(
     for peak, low, high in zip(peaks - 1, left - 1, right - 1, strict=True):
         first, last = max(0, int(low)), min(len(change) - 1, int(np.ceil(high)))
         before, after = float(levels.before[first]), float(levels.after[last])
-        if (before - after if kind == "drop" else after - before) >= threshold:
+        if sign * (before - after) >= threshold:
             result.append(make_change(kind, smooth, float(peak), before, after))
     return result
 
@@ -322,17 +309,12 @@ def _find_plateaus(
         ):
             if high - low < 3 * levels.width:
                 continue
-            level = (
-                float(levels.after[first + low]),
-                float(levels.after[first + high]),
-            )
-            begin = max(gap_begin, float(first + low))
-            end = float(first + high + levels.width - 1)
+            level = levels.after[[first + low, first + high]].tolist()
+            begin = float(first + low) if low else gap_begin
+            end = first + high + levels.width - 1.0
             end = gap_end if first + high == last else end
-            begin = gap_begin if low == 0 else begin
-            result.append(
-                SeriesEvent("plateau", begin, 0.5 * (begin + end), end, *level)
-            )
+            middle = 0.5 * (begin + end)
+            result.append(SeriesEvent("plateau", begin, middle, end, *level))
     return result
 
 
@@ -347,10 +329,8 @@ def _flat_stretches(
     if not len(medians):
         return []
     best, first = (0, 0), 0
-    highs, lows = (
-        deque[int](),
-        deque[int](),
-    )  # indices of decreasing and of increasing values in the stretch
+    # indices of decreasing and of increasing values in the stretch
+    highs, lows = deque[int](), deque[int]()
     for last, value in enumerate(medians):
         for indices, sign in ((highs, 1), (lows, -1)):
             while indices and sign * medians[indices[-1]] <= sign * value:
@@ -434,30 +414,23 @@ def first_plateau_escape(
     changes = _find_changes(levels, config) if len(x) > MIN_WINDOW_FRAMES else []
     initial = [change for change in changes if change.initial]
     for change in initial:
-        long = change.end - change.begin >= levels.width
-        if (
-            long
-            and change.kind == ("rise" if rising else "drop")
-            and change_size(change) >= 0.5 * abs(change.before)
-        ):
+        is_long = change.end - change.begin >= levels.width
+        is_large = change_size(change) >= 0.5 * abs(change.before)
+        if is_long and is_large and change.kind == ("rise" if rising else "drop"):
             return PlateauEscape(change.middle, True, change.before)
     begin = int(np.ceil(max((change.end for change in initial), default=0.0)))
-    last = float(len(x) - 1)
     level = float(levels.after[begin])
     smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
     following = levels.with_longer_windows(_WINDOW_FACTORS[-1]).after
-    gain, lasting_gain = (
-        (1 if rising else -1) * (values[begin:] - level)
-        for values in (smooth, following)
-    )
+    sign = 1 if rising else -1
+    gain = sign * (smooth[begin:] - level)
+    lasting_gain = sign * (following[begin:] - level)
     threshold = fraction * abs(level)
-    escaped = np.flatnonzero(
-        (gain >= threshold) & (lasting_gain >= threshold) & (gain > 0)
-    )
-    if not escaped.size:
-        return PlateauEscape(last, False, level)
-    at = int(escaped[0])
-    if at == 0 or gain[at - 1] >= threshold:
-        return PlateauEscape(float(begin + at), True, level)
-    moment = begin + at - float((gain[at] - threshold) / (gain[at] - gain[at - 1]))
+    escaped = (np.minimum(gain, lasting_gain) >= threshold) & (gain > 0)
+    if not escaped.any():
+        return PlateauEscape(len(x) - 1.0, False, level)
+    at = int(escaped.argmax())
+    moment = float(begin + at)
+    if at and gain[at - 1] < threshold:
+        moment -= float((gain[at] - threshold) / (gain[at] - gain[at - 1]))
     return PlateauEscape(moment, True, level)

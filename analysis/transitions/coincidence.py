@@ -26,6 +26,7 @@ from analysis.output.results import dimensionless
 from analysis.output.tables import interval_columns, make_table
 from analysis.statistics.intervals import (
     clustered_binomial_interval,
+    drop_non_finite,
     mean_interval,
     median_interval,
 )
@@ -34,6 +35,7 @@ from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from dynamics.randomness import random_stream
 from dynamics.trajectory.schema import check_variable_recorded
 
+CHANCE_NAMES = ("by chance", "p value")
 SHIFT_BASELINES = ("anywhere", "nearby")
 
 _RANDOM_SHIFTS = 1000
@@ -128,13 +130,10 @@ def peak_coincidence(
     merge = _match_statistics(tally, layers, kinds).merge(
         _correlation_statistics(tally, layers, lags)
     )
+    events = (("run", "kind"), tally.total[:, 0], dimensionless("events"))
+    meaning = dimensionless("peaks of the gradient norm")
     return merge.assign(
-        events=(("run", "kind"), tally.total[:, 0], dimensionless("events")),
-        peaks=(
-            ("run", "layer"),
-            tally.peaks,
-            dimensionless("peaks of the gradient norm"),
-        ),
+        events=events, peaks=(("run", "layer"), tally.peaks, meaning)
     ).assign_coords(seed=("run", trajectory["seed"].values))
 
 
@@ -212,27 +211,15 @@ def _match_statistics(tally: _Tally, layers: list[str], kinds: list[str]) -> xr.
             shifted.mean(axis=1),
             tally.p_values(reached, total > 0),
         )
-        median_lag = median_interval(lag[np.isfinite(lag)])
+        median_lag = median_interval(drop_non_finite(lag))
         values[:, layer, kind] = (*fraction, *median_lag, total.sum(), matched.sum())
-    names = (
-        "share",
-        "share_low",
-        "share_high",
-        "lag",
-        "lag_low",
-        "lag_high",
-        "total",
-        "matched",
-    )
+    names = "share, share low, share high, lag, lag low, lag high, total, matched"
     data = {}
-    for name, value in zip(
-        (*names, "by_chance", "p_value"), [*values, *chance], strict=True
+    for words, value in zip(
+        [*names.split(", "), *CHANCE_NAMES], [*values, *chance], strict=True
     ):
-        data[name] = (
-            ("layer", "kind", "baseline")[: value.ndim],
-            value,
-            dimensionless(name.replace("_", " ")),
-        )
+        dims = ("layer", "kind", "baseline")[: value.ndim]
+        data[words.replace(" ", "_")] = (dims, value, dimensionless(words))
     return xr.Dataset(
         data, {"layer": layers, "kind": kinds, "baseline": list(SHIFT_BASELINES)}
     )
@@ -256,34 +243,19 @@ def _correlation_statistics(
         shifted = np.tanh(np.abs(tally.shifted_z[:, layer] / finite.sum()).max(axis=-1))
         reached = (shifted >= abs(means[layer, best]) - 1e-6).sum(axis=1)
         chance[:, layer] = shifted.mean(axis=1), tally.p_values(reached, finite)
-        gain = mean_interval(value[:, best] - value[:, [0, -1]].mean(axis=1))
-        gain_in_range = np.clip(
-            gain, -2, 2
-        )  # range of the difference of two correlations
+        gains = value[:, best] - value[:, [0, -1]].mean(axis=1)
         values[:, layer] = (
             *gradient_peaks.mean_rank_correlation(value[:, best]),
             lags[best],
-            *gain_in_range,
+            *mean_interval(gains, limits=(-2, 2)),
         )
-    parts = (
-        "",
-        ", low",
-        ", high",
-        ", lag",
-        ", gain",
-        ", gain, low",
-        ", gain, high",
-        ", by chance",
-        ", p value",
-    )
+    words = ("", "low", "high", "lag", "gain", "gain, low", "gain, high", *CHANCE_NAMES)
     data = {}
-    for text, value in zip(parts, [*values, *chance], strict=True):
-        name = f"correlation{text.replace(', ', '_').replace(' ', '_')}"
-        data[name] = (
-            ("layer", "baseline")[: value.ndim],
-            value,
-            dimensionless(f"rank correlation{text}"),
-        )
+    for word, value in zip(words, [*values, *chance], strict=True):
+        text = f"correlation, {word}".removesuffix(", ")
+        name = text.replace(",", "").replace(" ", "_")
+        dims = ("layer", "baseline")[: value.ndim]
+        data[name] = (dims, value, dimensionless(f"rank {text}"))
     meaning = dimensionless("mean rank correlation at a lag of the norm")
     data["correlation_at_lag"] = (("layer", "frames"), means, meaning)
     return xr.Dataset(
@@ -321,16 +293,12 @@ def coincidence_table(result: xr.Dataset, frame: float) -> pd.DataFrame:
                 "measure": f"{kind}s with a peak",
                 "number": int(np.nan_to_num(one["total"])),
             }
-            row |= _with_bounds("value", one, "share") | _chance_columns(
-                one["by_chance"], one["p_value"]
-            )
+            row |= _with_bounds("value", one, "share") | _chance_columns(one)
             rows.append(row | _with_bounds("lag", one, "lag", frame))
         runs = int((here["peaks"] >= 0).sum())
         row = {"layer": layer, "measure": "rank correlation", "number": runs}
         row |= _with_bounds("value", here, "correlation")
-        row |= _chance_columns(
-            here["correlation_by_chance"], here["correlation_p_value"]
-        )
+        row |= _chance_columns(here, "correlation_")
         rows.append(row | {"lag": float(here["correlation_lag"]) * frame})
         row = {"layer": layer, "measure": "more than at far lags", "number": runs}
         rows.append(row | _with_bounds("value", here, "correlation_gain"))
@@ -345,9 +313,10 @@ def _with_bounds(
     )
 
 
-def _chance_columns(chance: xr.DataArray, p_values: xr.DataArray) -> dict[str, float]:
+def _chance_columns(result: xr.Dataset, prefix: str = "") -> dict[str, float]:
     columns = {}
     for baseline in SHIFT_BASELINES:
-        columns[baseline] = float(chance.sel(baseline=baseline))
-        columns[f"p_value_{baseline}"] = float(p_values.sel(baseline=baseline))
+        by_chance = result.sel(baseline=baseline)
+        columns[baseline] = float(by_chance[f"{prefix}by_chance"])
+        columns[f"p_value_{baseline}"] = float(by_chance[f"{prefix}p_value"])
     return columns

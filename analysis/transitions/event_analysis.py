@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from analysis.output.tables import interval_columns, make_table
-from analysis.statistics.intervals import Interval, median_interval
+from analysis.statistics.intervals import Interval, drop_non_finite, median_interval
 from analysis.statistics.run_success import success_mask
 from analysis.statistics.survival import kaplan_meier, logrank_p_value
 from analysis.transitions import loss_events
@@ -84,26 +84,17 @@ def analyse_events(
     config = config.for_series(values)
     events = loss_events.event_table(values, config)
     drops = loss_events.first_two_drops(events, trajectory.sizes["run"])
-    result = events.rename({name: f"event_{name}" for name in events.data_vars}).merge(
-        drops
-    )
-    result = result.merge(
-        loss_events.plateau_escape_times(values, escape_fraction, config)
-    )
-    result = result.merge(layer_motion_at_drops(trajectory, drops, config))
-    result["seed"] = trajectory["seed"].drop_vars(
-        [name for name in trajectory["seed"].coords if name != "seed"]
-    )
-    result["successful"] = (
-        "run",
-        success_mask(trajectory),
-        {"long_name": "whether it ends above .98 test accuracy"},
-    )
-    result["alive"] = (
-        "run",
-        not_diverged(trajectory),
-        {"long_name": "whether it has not diverged"},
-    )
+    parts = [
+        events.rename({name: f"event_{name}" for name in events.data_vars}),
+        drops,
+        loss_events.plateau_escape_times(values, escape_fraction, config),
+        layer_motion_at_drops(trajectory, drops, config),
+    ]
+    result = xr.merge(parts).assign_coords(seed=trajectory["seed"].variable)
+    words = {"long_name": "whether it ends above .98 test accuracy"}
+    result["successful"] = ("run", success_mask(trajectory), words)
+    words = {"long_name": "whether it has not diverged"}
+    result["alive"] = ("run", not_diverged(trajectory), words)
     word, unit = time_unit(trajectory)
     return result.assign_attrs(
         scalar=name,
@@ -148,31 +139,23 @@ def count_two_drops(drops: xr.Dataset, result: xr.Dataset) -> TwoDropCounts:
     """Counts of `drops` (from `first_two_drops`) among the `reported_runs` of a
     result."""
     runs = reported_runs(result)
-    count, between = drops["drops"].values[runs], drops["between"].values[runs]
-    median = median_interval(between[np.isfinite(between)] / result.attrs["unit"])
-    return TwoDropCounts(
-        int((count >= 2).sum()),
-        int((count == 1).sum()),
-        int((count == 0).sum()),
-        median,
-    )
+    between = drops["between"].values[runs] / result.attrs["unit"]
+    none, one, two = np.bincount(drops["drops"].values[runs].clip(max=2), minlength=3)
+    median = median_interval(drop_non_finite(between))
+    return TwoDropCounts(int(two), int(one), int(none), median)
 
 
 def two_drops_by_window(
-    values: xr.DataArray, config: DetectionConfig, factors: Sequence[float] = (0.5, 2.0)
+    values: xr.DataArray, config: DetectionConfig
 ) -> dict[float, xr.Dataset]:
     """`first_two_drops` of a scalar (run, step) with the window changed by some
     factors, by window."""
-    windows = [min(0.5, factor * config.window) for factor in factors]
-    configs = {window: dataclasses.replace(config, window=window) for window in windows}
-    tables = {
-        window: loss_events.event_table(values, item)
-        for window, item in configs.items()
-    }
-    return {
-        window: loss_events.first_two_drops(table, len(values))
-        for window, table in tables.items()
-    }
+    result = {}
+    for factor in (0.5, 2.0):
+        changed = dataclasses.replace(config, window=min(0.5, factor * config.window))
+        events = loss_events.event_table(values, changed)
+        result[changed.window] = loss_events.first_two_drops(events, len(values))
+    return result
 
 
 # ------------------------------------------------------------------------------- tables
@@ -187,11 +170,9 @@ def run_event_table(result: xr.Dataset) -> pd.DataFrame:
         row = {"seed": int(one["seed"]), "escape": float(one["escape"]) / unit}
         row |= {name: int(one[name]) for name in ("escaped", "successful")}
         for phase in one["phase"].values:
-            moments = {
-                name: float(one[name].sel(phase=phase))
-                for name in ("begin", "middle", "end")
-            }
-            row |= {f"{phase}_{name}": value / unit for name, value in moments.items()}
+            drop = one.sel(phase=phase)
+            for name in loss_events.MOMENTS:
+                row[f"{phase}_{name}"] = float(drop[name]) / unit
         row["between"] = float(one["between"]) / unit
         is_drop = (one["of_run"] == run) & (one["event_kind"] == "drop")
         middles = np.sort(one["event_middle"].values[is_drop.values]) / unit
@@ -200,9 +181,8 @@ def run_event_table(result: xr.Dataset) -> pd.DataFrame:
             row | {name: int(one[name]) for name in ("drops", "spikes", "rises")}
         )
     table = make_table(rows)
-    if (table["drops"] > 2).any():
-        return table
-    return table.drop(columns="all_drops")
+    has_more = (table["drops"] > 2).any()
+    return table if has_more else table.drop(columns="all_drops")
 
 
 def layer_motion_table(result: xr.Dataset) -> pd.DataFrame:
@@ -214,9 +194,8 @@ def layer_motion_table(result: xr.Dataset) -> pd.DataFrame:
         for name, unit in (("speed", 1.0), ("lag", result.attrs["unit"])):
             for phase in result["phase"].values:
                 values = result[name].sel(layer=layer, phase=phase).values[runs] / unit
-                row |= interval_columns(
-                    f"{name}_{phase}", median_interval(values[np.isfinite(values)])
-                )
+                median = median_interval(drop_non_finite(values))
+                row |= interval_columns(f"{name}_{phase}", median)
         rows.append(row)
     return make_table(rows)
 
@@ -230,38 +209,24 @@ def escape_comparison(
     Times are counted from the first frame, which is not step 0 in a branch.
     `observed_until` is the longest time that a run was observed. Raises SettingsError
     if units of time differ."""
-    units = [result.attrs["unit_of_time"] for result in results]
-    for name, unit in zip(names, units, strict=True):
-        if unit != units[0]:
-            result, allowed = (
-                f"whose time is counted in {word}s" for word in (unit, units[0])
-            )
-            raise SettingsError(
-                "others", f"{name}, {result}", f"trajectories {allowed}"
-            )
-    samples = [
-        (
-            (result["escape"].values - result.attrs["first_step"])
-            / result.attrs["unit"],
-            result["escaped"].values,
-        )
-        for result in results
-    ]
-    rows = []
-    for name, sample in zip(names, samples, strict=True):
-        curve = kaplan_meier(*sample)
-        p_value = (
-            np.nan if sample is samples[0] else logrank_p_value(samples[0], sample)
-        )
+    rows: list[dict[str, Any]] = []
+    samples = []
+    first_unit = results[0].attrs["unit_of_time"]
+    for name, result in zip(names, results, strict=True):
+        unit = result.attrs["unit_of_time"]
+        if unit != first_unit:
+            words = f"{name}, whose time is counted in {unit}s"
+            allowed = f"trajectories whose time is counted in {first_unit}s"
+            raise SettingsError("others", words, allowed)
+        steps = result["escape"].values - result.attrs["first_step"]
+        samples.append((steps / result.attrs["unit"], result["escaped"].values))
+        curve = kaplan_meier(*samples[-1])
         row = {
             "trajectory": name,
             "runs": curve.runs,
             "escaped": curve.events,
-            "p_value": p_value,
+            "p_value": logrank_p_value(samples[0], samples[-1]) if rows else np.nan,
         }
-        rows.append(
-            row
-            | interval_columns("median", curve.median)
-            | {"observed_until": float(curve.time[-1])}
-        )
+        row |= interval_columns("median", curve.median)
+        rows.append(row | {"observed_until": float(curve.time[-1])})
     return make_table(rows)

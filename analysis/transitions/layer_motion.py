@@ -36,30 +36,20 @@ def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
     """
     check_variable_recorded(trajectory, "update_norm")
     layers = [str(value) for value in trajectory["layer"].values]
+    dims = ("run", "step", "layer")
     if any(name not in trajectory for name in layers):
-        values = (
-            trajectory["update_norm"]
-            .astype(np.float64)
-            .transpose("run", "step", "layer")
-        )
-        return mask_diverged(values, trajectory).where(
-            trajectory["step"] > trajectory["step"][0]
-        )
-    gaps, speeds = np.diff(trajectory["step"].values).astype(np.float64), []
-    for name in layers:
+        values = trajectory["update_norm"].astype(np.float64).transpose(*dims)
+        is_later = trajectory["step"] > trajectory["step"][0]
+        return mask_diverged(values, trajectory).where(is_later)
+    sizes, gaps = trajectory.sizes, np.diff(trajectory["step"].values)
+    speeds = np.full([sizes[dim] for dim in dims], np.nan)
+    for index, name in enumerate(layers):
         weights = trajectory[name].transpose("run", "step", ...).values
         flat = weights.reshape(*weights.shape[:2], -1).astype(np.float64)
-        moved = np.linalg.norm(np.diff(flat, axis=1), axis=-1) / gaps
-        speeds.append(np.concatenate([np.full((len(moved), 1), np.nan), moved], axis=1))
+        speeds[:, 1:, index] = np.linalg.norm(np.diff(flat, axis=1), axis=-1) / gaps
     attrs = dimensionless("distance between frames, per step")
     coords = trajectory[["step", "layer"]].coords
-    values = xr.DataArray(
-        np.stack(speeds, axis=-1),
-        coords,
-        ("run", "step", "layer"),
-        "layer_speed",
-        attrs,
-    )
+    values = xr.DataArray(speeds, coords, dims, "layer_speed", attrs)
     return mask_diverged(values, trajectory)
 
 
@@ -78,57 +68,44 @@ def layer_motion_at_drops(
     the middle of the drop to that peak. NaN where there is no drop; `speed` also of
     layers that did not move before it. No layers if no norms were recorded."""
     steps = trajectory["step"].values.astype(np.float64)
+    dims, phases = ("run", "phase", "layer"), list(DROP_NAMES)
     if "update_norm" not in trajectory:  # collected from checkpoints
-        none = xr.Dataset(
-            coords={"phase": list(DROP_NAMES), "layer": np.array([], str)}
-        )
-        empty = (
-            ("run", "phase", "layer"),
-            np.empty((trajectory.sizes["run"], len(DROP_NAMES), 0)),
-        )
-        return none.assign(speed=empty, peak=empty, lag=empty)
+        empty = (dims, np.empty((trajectory.sizes["run"], len(phases), 0)))
+        variables = dict.fromkeys(("speed", "peak", "lag"), empty)
+        return xr.Dataset(variables, {"phase": phases, "layer": np.array([], str)})
     speeds = layer_speeds(trajectory).values
     norms = trajectory["gradient_norm"].transpose("run", "step", "layer").values
     norms = np.where(valid_frames(trajectory).values[..., None], norms, -np.inf)
     width = config.width(len(steps))
-    shape = (len(speeds), len(DROP_NAMES), speeds.shape[-1])
-    ratio, peak = np.full(shape, np.nan), np.full(shape, np.nan)
+    ratio, peak = np.full((2, len(speeds), len(phases), speeds.shape[-1]), np.nan)
+    begins, ends = drops["begin"].values, drops["end"].values
     for run, drop in np.argwhere(np.isfinite(drops["middle"].values)):
-        begin, end = (float(drops[name].values[run, drop]) for name in ("begin", "end"))
-        during = (steps > begin) & (
-            steps <= np.maximum(end, steps[np.searchsorted(steps, begin, "right")])
-        )
-        since = float(drops["end"].values[run, 0]) if drop else steps[0]
-        before = (steps > since) & (steps <= begin)
-        if not before.any():
-            before = (steps > steps[0]) & (steps <= begin)
+        begin, end = begins[run, drop], ends[run, drop]
+        until = max(end, steps[np.searchsorted(steps, begin, "right")])
+        during = (steps > begin) & (steps <= until)
+        before = (steps > steps[0]) & (steps <= begin)
+        since_first = before & (steps > ends[run, 0])
+        if drop and since_first.any():
+            before = since_first
         if before.any() and during.any():
-            speed, usual = (
-                np.nanmedian(speeds[run, frames], axis=0) for frames in (during, before)
-            )
+            speed = np.nanmedian(speeds[run, during], axis=0)
+            usual = np.nanmedian(speeds[run, before], axis=0)
             np.divide(speed, usual, out=ratio[run, drop], where=usual > 0)
         first, last = np.searchsorted(steps, [begin, end])
-        first, last = max(0, first - width), min(len(steps), last + width + 1)
-        peak[run, drop] = steps[first + np.argmax(norms[run, first:last], axis=0)]
+        first = max(0, first - width)
+        largest = np.argmax(norms[run, first : last + width + 1], axis=0)
+        peak[run, drop] = steps[first + largest]
+    words = {
+        "peak": "step of the largest gradient norm around the drop",
+        "lag": "steps from the middle of the drop to that peak",
+    }
     lag = peak - drops["middle"].values[..., None]
-    dims = ("run", "phase", "layer")
+    meaning = dimensionless("speed of the weights in the drop over that before")
     return xr.Dataset(
         {
-            "speed": (
-                dims,
-                ratio,
-                dimensionless("speed of the weights in the drop over that before"),
-            ),
-            "peak": (
-                dims,
-                peak,
-                {"long_name": "step of the largest gradient norm around the drop"},
-            ),
-            "lag": (
-                dims,
-                lag,
-                {"long_name": "steps from the middle of the drop to that peak"},
-            ),
+            "speed": (dims, ratio, meaning),
+            "peak": (dims, peak, {"long_name": words["peak"]}),
+            "lag": (dims, lag, {"long_name": words["lag"]}),
         },
-        {"phase": list(DROP_NAMES), "layer": trajectory["layer"].values},
+        {"phase": phases, "layer": trajectory["layer"].values},
     )

@@ -103,23 +103,21 @@ def trajectory_scalar(
         values = trajectory["loss"].sel(split=split or splits[0], drop=True)
     else:
         check_variable_recorded(trajectory, "gradient_norm")
-        values = (trajectory["gradient_norm"].astype(np.float64) ** 2).sum(
-            "layer"
-        ) ** 0.5
+        norms = trajectory["gradient_norm"].astype(np.float64)
+        values = (norms**2).sum("layer") ** 0.5
     masked = mask_diverged(values, trajectory).transpose("run", "step").rename(name)
-    is_local = (
-        name == "loss" and trajectory.attrs.get("system") == RecordedSettings.system
-    )
-    return masked.assign_attrs(level="local") if is_local else masked
+    if name == "loss" and trajectory.attrs.get("system") == RecordedSettings.system:
+        masked.attrs["level"] = "local"
+    return masked
 
 
 def check_enough_frames(trajectory: xr.Dataset) -> None:
     """Raise TrajectoryError if the trajectory has too few frames for the detection of
     events."""
-    result, least = trajectory.sizes["step"], MIN_WINDOW_FRAMES + 1
-    if result < least:
+    frames, least = trajectory.sizes["step"], MIN_WINDOW_FRAMES + 1
+    if frames < least:
         raise TrajectoryError(
-            f"dimension step: found {result} frames, events are detected in {least} or"
+            f"dimension step: found {frames} frames, events are detected in {least} or"
             " more"
         )
 
@@ -154,6 +152,8 @@ def _valid_frames_of_runs(values: xr.DataArray) -> list[_Frames]:
 # ------------------------------------------------------------------------------- events
 
 
+MOMENTS = ("begin", "middle", "end")
+"""Names of the moments of an event."""
 _EVENT_COLUMNS = {
     "kind": ("U7", "drop, rise, spike or plateau"),
     "begin": ("f8", "step at which it begins"),
@@ -197,11 +197,10 @@ def event_table(
     for run, frames in enumerate(_valid_frames_of_runs(values)):
         if len(frames.values):
             for event in detect_events(frames.values, config):
-                begin, middle, end = (
-                    frames.step_at(item)
-                    for item in (event.begin, event.middle, event.end)
-                )
-                rows.append((run, event._replace(begin=begin, middle=middle, end=end)))
+                moments = (event.begin, event.middle, event.end)
+                steps = map(frames.step_at, moments)
+                changes = dict(zip(MOMENTS, steps, strict=True))
+                rows.append((run, event._replace(**changes)))
     columns = {}
     for name, (kind, long_name) in _EVENT_COLUMNS.items():
         column = np.array([getattr(event, name) for _, event in rows], kind)
@@ -297,30 +296,21 @@ def first_two_drops(events: xr.Dataset, runs: int) -> xr.Dataset:
     >>> first_two_drops(events, runs=1)["middle"].values.tolist()
     [[99.5, 199.5]]
     """
-    moments = np.full((3, runs, len(DROP_NAMES)), np.nan)
-    counts = {kind: np.zeros(runs, np.int64) for kind in ("drop", "spike", "rise")}
     later = events.isel(event=~events["initial"].values.astype(bool))
+    of_run, kinds = later["of_run"].values, later["kind"].values
+    moments = np.full((3, runs, len(DROP_NAMES)), np.nan)
+    steps = np.stack([later[name].values for name in MOMENTS])
     for run in range(runs):
-        of_run = later.isel(event=later["of_run"].values == run)
-        for kind in counts:
-            counts[kind][run] = int((of_run["kind"].values == kind).sum())
-        drops = of_run.isel(event=np.flatnonzero(of_run["kind"].values == "drop")[:2])
-        for row, name in zip(moments, ("begin", "middle", "end"), strict=True):
-            row[run, : drops.sizes["event"]] = drops[name].values
-    variables: dict[str, tuple] = {
-        name: (
-            ("run", "phase"),
-            values,
-            {"long_name": f"step of the {name} of the drop"},
-        )
-        for name, values in zip(("begin", "middle", "end"), moments, strict=True)
-    }
+        drops = steps[:, (of_run == run) & (kinds == "drop")][:, :2]
+        moments[:, run, : drops.shape[1]] = drops
+    variables: dict[str, tuple] = {}
+    for name, values in zip(MOMENTS, moments, strict=True):
+        attrs = {"long_name": f"step of the {name} of the drop"}
+        variables[name] = (("run", "phase"), values, attrs)
     between = np.maximum(moments[0, :, 1] - moments[2, :, 0], 0.0)
-    variables["between"] = (
-        "run",
-        between,
-        {"long_name": "steps from the end of the first drop to the second"},
-    )
-    for kind, count in counts.items():
+    attrs = {"long_name": "steps from the end of the first drop to the second"}
+    variables["between"] = ("run", between, attrs)
+    for kind in ("drop", "spike", "rise"):
+        count = np.bincount(of_run[kinds == kind], minlength=runs)
         variables[f"{kind}s"] = ("run", count, dimensionless(f"number of {kind}s"))
     return xr.Dataset(variables, {"phase": list(DROP_NAMES)})
