@@ -3,7 +3,7 @@ weight decay.
 
 python -m analysis.fixed_points
 
-`analysis/clustering_heads/landscape.py` and `stability.py` define the quantities.
+`analysis/clustering_heads/circuit_landscape.py` and `stability.py` define the quantities.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 from . import branching_probability as branching_probability
 from .branching_probability import committor as committor
-from .committor_table import COMMITTOR_COLUMNS as COMMITTOR_COLUMNS
-from .committor_table import committor_legend as committor_legend
-from .committor_table import committor_table as committor_table
-from .committor_table import describe_committors as describe_committors
 from .decision import add_decisions as add_decisions
 from .decision import explained_variance as explained_variance
 from .decision import transition_states as transition_states
+from .decision_table import COMMITTOR_COLUMNS as COMMITTOR_COLUMNS
+from .decision_table import committor_legend as committor_legend
+from .decision_table import committor_table as committor_table
+from .decision_table import describe_committors as describe_committors
 from .growth_of_differences import largest_exponents as largest_exponents
 from .growth_of_differences import linearized_exponents as linearized_exponents
 from .growth_of_differences import lyapunov as lyapunov

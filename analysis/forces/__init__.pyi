@@ -14,6 +14,10 @@ from .audited_runs import can_be_audited as can_be_audited
 from .audited_runs import embedding_gradient as embedding_gradient
 from .directions import cosine_similarity as cosine_similarity
 from .directions import without_shift_and_scaling as without_shift_and_scaling
+from .fitted_laws import PAIR_LAW_LEGEND as PAIR_LAW_LEGEND
+from .fitted_laws import fit_pair_law as fit_pair_law
+from .fitted_laws import pair_law_columns as pair_law_columns
+from .fitted_laws import pair_law_rows as pair_law_rows
 from .force_audit import FieldFit as FieldFit
 from .force_audit import audit_columns as audit_columns
 from .force_audit import audit_forces as audit_forces
@@ -28,7 +32,3 @@ from .hidden_weights import measure_weights as measure_weights
 from .hidden_weights import train_at_weight_decays as train_at_weight_decays
 from .hidden_weights import weight_rows as weight_rows
 from .pair_force_matrices import simulate_in_any_dimension as simulate_in_any_dimension
-from .pair_law import PAIR_LAW_LEGEND as PAIR_LAW_LEGEND
-from .pair_law import fit_pair_law as fit_pair_law
-from .pair_law import pair_law_columns as pair_law_columns
-from .pair_law import pair_law_rows as pair_law_rows

@@ -5,7 +5,7 @@ A moment is a frame of each run that is chosen without a look at the forces, suc
 first one with some accuracy (`analysis.progress_measures.moment_frames`). At each
 moment -dL/dE without shift and scaling is compared with the law of CA and with its four
 fields (`analysis.forces.force_audit`), and with the best pair law on held-out runs and
-frames (`analysis.forces.pair_law`), in the whole space and in the planes of the key
+frames (`analysis.forces.fitted_laws`), in the whole space and in the planes of the key
 frequencies. All values are dimensionless."""
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from analysis.forces.fitted_laws import LAW_FRAMES, LEAST_FRAMES, SPACES, fit_pair_law
 from analysis.forces.force_audit import audit_forces, audited_frames
-from analysis.forces.pair_law import LAW_FRAMES, LEAST_FRAMES, SPACES, fit_pair_law
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import drop_non_finite, mean_interval
 from dynamics.settings import ParticleSettings

@@ -17,8 +17,8 @@ import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
 from analysis.loss_geometry.frame_measures import few_threads
-from analysis.loss_geometry.landscape import losses_at
-from analysis.loss_geometry.training_model import training_model
+from analysis.loss_geometry.parameter_planes import losses_at
+from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import dimensionless
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from analysis.linearization.eigenmodes import stack_frames
 from analysis.linearization.hessians import lanczos
 from analysis.linearization.model_spectrum import hessian_product
-from analysis.loss_geometry.training_model import training_model
+from analysis.loss_geometry.training_loss import training_model
 from dynamics.networks.threads import single_torch_thread
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel, differentiable_twice

@@ -31,7 +31,7 @@ from analysis.loss_geometry.langevin import (
     effective_draws,
     sample_losses,
 )
-from analysis.loss_geometry.training_model import ExampleLoss, training_model
+from analysis.loss_geometry.training_loss import ExampleLoss, training_model
 from analysis.output.results import dimensionless
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel, differentiable_twice

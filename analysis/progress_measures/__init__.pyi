@@ -7,8 +7,6 @@ from .along_training import plane_key_frequencies as plane_key_frequencies
 from .along_training import progress_columns as progress_columns
 from .along_training import progress_rows as progress_rows
 from .along_training import trajectory_key_frequencies as trajectory_key_frequencies
-from .gradient_symmetricity import gradient_symmetricity as gradient_symmetricity
-from .gradient_symmetricity import random_triples as random_triples
 from .grokking import GENERALISED as GENERALISED
 from .grokking import MEMORISED as MEMORISED
 from .grokking import grokking_phases as grokking_phases
@@ -21,6 +19,8 @@ from .logit_components import restricted_loss as restricted_loss
 from .logit_components import sum_component as sum_component
 from .logit_components import sum_frequency_fractions as sum_frequency_fractions
 from .own_performance import with_performance as with_performance
+from .token_gradients import gradient_symmetricity as gradient_symmetricity
+from .token_gradients import random_triples as random_triples
 from .weight_components import component_circularity as component_circularity
 from .weight_components import fourier_norms as fourier_norms
 from .weight_components import gini_coefficient as gini_coefficient

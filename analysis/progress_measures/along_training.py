@@ -23,15 +23,15 @@ from analysis.progress_measures.adding_networks import (
     OwnNetwork,
     adding_network,
 )
-from analysis.progress_measures.gradient_symmetricity import (
-    gradient_symmetricity,
-    random_triples,
-)
 from analysis.progress_measures.grokking import grokking_phases, grokking_times
 from analysis.progress_measures.own_performance import (
     learning_times,
     own_performance,
     unknown_times,
+)
+from analysis.progress_measures.token_gradients import (
+    gradient_symmetricity,
+    random_triples,
 )
 from analysis.progress_measures.weight_components import (
     component_circularity,

@@ -29,6 +29,9 @@ from .interventions import compare_interventions as compare_interventions
 from .interventions import intervention_settings as intervention_settings
 from .interventions import intervention_table as intervention_table
 from .interventions import train_intervention as train_intervention
+from .lagged_correlations import MEASURES as MEASURES
+from .lagged_correlations import lagged_correlation as lagged_correlation
+from .lagged_correlations import run_overview as run_overview
 from .layer_motion import layer_motion_at_drops as layer_motion_at_drops
 from .layer_motion import layer_speeds as layer_speeds
 from .loss_events import ESCAPE_CRITERIA as ESCAPE_CRITERIA
@@ -36,9 +39,6 @@ from .loss_events import event_table as event_table
 from .loss_events import first_two_drops as first_two_drops
 from .loss_events import plateau_escape_times as plateau_escape_times
 from .loss_events import trajectory_scalar as trajectory_scalar
-from .overview import MEASURES as MEASURES
-from .overview import lagged_correlation as lagged_correlation
-from .overview import run_overview as run_overview
 from .own_spikes import attribute_own_spikes as attribute_own_spikes
 from .own_spikes import own_spike_rows as own_spike_rows
 from .spike_replays import attribute_spikes as attribute_spikes

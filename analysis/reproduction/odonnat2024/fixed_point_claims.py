@@ -7,7 +7,7 @@ in the modules of the experiments that test them."""
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.landscape import (
+from analysis.clustering_heads.circuit_landscape import (
     DESCENT_FRAMES,
     PUSHED_GAIN,
     REST_GRADIENT,

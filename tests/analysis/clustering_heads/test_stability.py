@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.func import grad
 
-from analysis.clustering_heads import landscape, stability
+from analysis.clustering_heads import circuit_landscape, stability
 from analysis.clustering_heads.constructions import ideal_circuit
 from analysis.clustering_heads.invariances import network_invariances
 from analysis.clustering_heads.labels import LabelThresholds
@@ -240,7 +240,9 @@ def test_small_perturbations_of_the_fixed_point_decay(rest):
         RegularizedLoss(NETWORK, EVERY, DECAY),
         1 / float(rest[1]["eigenvalue"][-1]),
     )
-    result = landscape.perturbation_responses(loss, rest[0].row, lr, (1e-3,), 1, 200)
+    result = circuit_landscape.perturbation_responses(
+        loss, rest[0].row, lr, (1e-3,), 1, 200
+    )
     first, last = result.isel(step=0), result.isel(step=-1)
     for kind in ("order", "all"):
         place = int(np.argmax(result["kind"].values == kind))
@@ -254,7 +256,7 @@ def test_small_perturbations_of_the_fixed_point_decay(rest):
 
 def test_broken_invariances_are_those_of_single_networks(row):
     rows = torch.stack([row, 2 * row])
-    result = landscape.broken_invariances(NETWORK, rows)
+    result = circuit_landscape.broken_invariances(NETWORK, rows)
     for place in range(2):
         one = network_invariances(NETWORK, NETWORK.unflatten(rows[place]))
         here = [

@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 
 from analysis import plots
-from analysis.forces import audit_comparison, audited_runs, force_audit, pair_law
+from analysis.forces import audit_comparison, audited_runs, fitted_laws, force_audit
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
 from analysis.output.tables import format_table, make_table
 from analysis.progress_measures import trajectory_key_frequencies
@@ -375,7 +375,7 @@ def test_moments_have_the_values_of_their_frames(transformers):
     audit = force_audit.audit_forces(
         transformers, ParticleSettings(fa=2.0), keys=keys
     ).sel(target="gradient")
-    law = pair_law.fit_pair_law(transformers, ParticleSettings(fa=2.0), keys=keys)[
+    law = fitted_laws.fit_pair_law(transformers, ParticleSettings(fa=2.0), keys=keys)[
         "r_squared"
     ].sel(law="pair law")
     part = audit.sel(part="normalised")

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.forces import pair_law
+from analysis.forces import fitted_laws
 from analysis.forces.audited_runs import AuditedRun
 from analysis.output.tables import format_table, make_table
 from dynamics import TrajectoryError, all_pairs, simulate
@@ -29,12 +29,14 @@ def fit_to_targets(targets_of):
         samples.append(
             (
                 run,
-                pair_law._read_samples(
+                fitted_laws._read_samples(
                     AuditedRun(x, targets, all_pairs(11)), LAW, names
                 ),
             )
         )
-    return pair_law._fit_space(samples, 3, 100).assign_coords(law=list(pair_law.LAWS))
+    return fitted_laws._fit_space(samples, 3, 100).assign_coords(
+        law=list(fitted_laws.LAWS)
+    )
 
 
 def test_the_law_of_particles_is_recovered_from_their_trajectories():
@@ -43,7 +45,7 @@ def test_the_law_of_particles_is_recovered_from_their_trajectories():
     np.testing.assert_allclose(held_out.sel(law="CA"), 1)
     assert held_out.sel(law="pair law") > 0.97
     assert held_out.sel(law="renamed") < 0.3
-    for name in pair_law.BASIS:
+    for name in fitted_laws.BASIS:
         np.testing.assert_allclose(
             result[name][:-1], result[f"paper_{name}"][:-1], atol=0.08, err_msg=name
         )
@@ -90,11 +92,13 @@ def test_coefficients_do_not_depend_on_a_factor_of_each_sample(generator):
     target = generator.uniform(0.1, 10, size=(8, 1, 1)) * np.einsum(
         "f,fsta->sta", truth, fields
     )
-    moments = pair_law.field_moments(fields, target, generator.normal(size=(8, 6, 2)))
-    result = pair_law.fit_coefficients(moments, 1e-9)
+    moments = fitted_laws.field_moments(
+        fields, target, generator.normal(size=(8, 6, 2))
+    )
+    result = fitted_laws.fit_coefficients(moments, 1e-9)
     np.testing.assert_allclose(result / result[0], truth, atol=1e-4)
-    np.testing.assert_allclose(pair_law.law_cosines(moments, result), 1, atol=1e-6)
-    np.testing.assert_allclose(pair_law.frame_r_squared(moments), 1)
+    np.testing.assert_allclose(fitted_laws.law_cosines(moments, result), 1, atol=1e-6)
+    np.testing.assert_allclose(fitted_laws.frame_r_squared(moments), 1)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +117,7 @@ def test_a_network_has_a_law_in_every_frame(trajectory):
     cut = trajectory.copy()
     cut["last_step"] = trajectory["last_step"].copy(data=[40, 20, 40])
     keys = np.array([[True, True, False]] * 3)
-    result = pair_law.fit_pair_law(cut, frames=6, keys=keys)
+    result = fitted_laws.fit_pair_law(cut, frames=6, keys=keys)
     assert result["r_squared"].dims == ("run", "space", "law", "step")
     diverged = (result["seed"] == 6) & (result["step"] > 20)
     np.testing.assert_array_equal(
@@ -128,13 +132,13 @@ def test_a_network_has_a_law_in_every_frame(trajectory):
     assert np.isnan(
         result["frame_r_squared"].sel(law="pair law")
     ).all()  # 48 coefficients, 11 numbers
-    table = make_table(pair_law.pair_law_rows(result))
+    table = make_table(fitted_laws.pair_law_rows(result))
     assert table["runs"].tolist() == 2 * [3, 3, 3, 2, 2]
     assert (
-        len(format_table(table, pair_law.pair_law_columns(result)).splitlines())
+        len(format_table(table, fitted_laws.pair_law_columns(result)).splitlines())
         == 2 + 10
     )
-    only = pair_law.fit_pair_law(cut, dataclasses.replace(LAW, fa=0.0), frames=6)
+    only = fitted_laws.fit_pair_law(cut, dataclasses.replace(LAW, fa=0.0), frames=6)
     assert (
         only["cosine"].sel(law="CA", space="whole")
         != result["cosine"].sel(law="CA", space="whole")
@@ -143,6 +147,6 @@ def test_a_network_has_a_law_in_every_frame(trajectory):
 
 def test_single_runs_and_few_frames_are_refused(trajectory):
     with pytest.raises(TrajectoryError, match="found a single run"):
-        pair_law.fit_pair_law(trajectory.isel(run=[0]))
+        fitted_laws.fit_pair_law(trajectory.isel(run=[0]))
     with pytest.raises(SettingsError, match="frames: found 3"):
-        pair_law.fit_pair_law(trajectory, frames=3)
+        fitted_laws.fit_pair_law(trajectory, frames=3)

@@ -7,7 +7,7 @@ import torch
 import dynamics
 from analysis.linearization.hessians import dense_hessian
 from analysis.loss_geometry import edge_of_stability, training_model
-from analysis.loss_geometry.edge_of_stability import second_moments
+from analysis.loss_geometry.stability_limits import second_moments
 from dynamics import ModularSettings, SparseSettings
 from dynamics.networks.clustering_head import MLP_VARIABLES
 

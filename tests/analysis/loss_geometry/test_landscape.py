@@ -1,7 +1,6 @@
 """Landscapes of models whose loss is known, and barriers between equal networks."""
 
 import signal
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -9,12 +8,16 @@ import torch
 import xarray as xr
 
 import dynamics
-from analysis.loss_geometry import loss_barriers, loss_landscape, training_model
-from analysis.loss_geometry.landscape import losses_at, random_plane
+from analysis.loss_geometry import (
+    loss_barriers,
+    loss_landscape,
+    parameter_planes,
+    training_model,
+)
+from analysis.loss_geometry.parameter_planes import losses_at, random_plane
 from analysis.plots import plot_landscape
 from dynamics import ModelFile, ModularSettings, SettingsError
 
-landscape = import_module("analysis.loss_geometry.landscape")
 POSITIONS = torch.tensor([[3.0, 1.0], [1.0, 1.5], [0.5, 0.125], [0.0, 0.0]]).double()
 
 
@@ -158,7 +161,7 @@ def test_an_interrupted_plane_has_the_rows_before(points, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return losses_at(losses, rows)
 
-    monkeypatch.setattr(landscape, "losses_at", interrupted_losses)
+    monkeypatch.setattr(parameter_planes, "losses_at", interrupted_losses)
     lines = []
     result = loss_landscape(
         trajectory, [0, 1, 3], points=5, functions=functions, log=lines.append

@@ -15,7 +15,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.loss_geometry.frame_measures import few_threads
-from analysis.loss_geometry.training_model import training_model
+from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import dimensionless
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import FlatLoss, RecordedModel

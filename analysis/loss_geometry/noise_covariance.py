@@ -19,7 +19,7 @@ import xarray as xr
 
 from analysis.linearization.hessians import hessian_vector_product, lanczos
 from analysis.loss_geometry.frame_measures import measure_frames
-from analysis.loss_geometry.training_model import ExampleLoss
+from analysis.loss_geometry.training_loss import ExampleLoss
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel
 from dynamics.settings import SettingsError, check_integer
