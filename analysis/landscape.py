@@ -76,9 +76,9 @@ def report(measured: MeasuredTrajectory) -> Report:
             figure=lambda: plots.plot_barriers(result),
         )
     return Report(
-        loss_geometry.landscape_table(result),
-        loss_geometry.LANDSCAPE_COLUMNS,
-        loss_geometry.LANDSCAPE_LEGEND,
+        loss_geometry.plane_table(result),
+        loss_geometry.PLANE_COLUMNS,
+        loss_geometry.PLANE_LEGEND,
         figure=lambda: plots.plot_landscape(result),
     )
 

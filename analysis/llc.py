@@ -130,8 +130,8 @@ def report(measured: MeasuredTrajectory) -> Report:
             figure=lambda: plots.plot_calibration(result),
         )
     return Report(
-        loss_geometry.learning_table(result),
-        loss_geometry.learning_columns(result),
+        loss_geometry.coefficient_table(result),
+        loss_geometry.coefficient_columns(result),
         "\n" + loss_geometry.describe_chains(result),
         figure=lambda: plots.plot_learning_coefficients(result),
     )

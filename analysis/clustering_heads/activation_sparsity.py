@@ -21,7 +21,7 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.output.results import dimensionless
+from analysis.output.results import dimensionless, labelled
 from analysis.output.tables import Column, format_p_value, interval_columns, make_table
 from analysis.statistics.ranks import (
     mann_whitney_p_value,
@@ -124,17 +124,13 @@ def count_below_thresholds(
     ].cumsum()
 
 
-def mean_sparsity(
-    sparsity: np.ndarray, thresholds: np.ndarray = SPARSITY_THRESHOLDS
-) -> np.ndarray:
+def mean_sparsity(sparsity: np.ndarray) -> np.ndarray:
     """Mean of sparsity curves over log eps in `SPARSITY_RANGE`: (..., eps) -> (...)."""
-    inside = (thresholds > SPARSITY_RANGE[0] * (1 - 1e-9)) & (
-        thresholds < SPARSITY_RANGE[1] * (1 + 1e-9)
-    )
-    log_eps = np.log(thresholds[inside])
-    return np.trapezoid(sparsity[..., inside], log_eps, axis=-1) / (
-        log_eps[-1] - log_eps[0]
-    )
+    eps, (low, high) = SPARSITY_THRESHOLDS, SPARSITY_RANGE
+    inside = (eps > low * (1 - 1e-9)) & (eps < high * (1 + 1e-9))
+    log_eps = np.log(eps[inside])
+    integral = np.trapezoid(sparsity[..., inside], log_eps, axis=-1)
+    return integral / (log_eps[-1] - log_eps[0])
 
 
 # ------------------------------------------------------------------------- trajectories
@@ -185,10 +181,8 @@ def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Data
     """
     network, step = check_activations(trajectory, step)
     valid = not_diverged(trajectory, step)
-    sparsity = np.full(
-        (len(SPARSITY_SPLITS), trajectory.sizes["run"], len(SPARSITY_THRESHOLDS)),
-        np.nan,
-    )
+    shape = (len(SPARSITY_SPLITS), len(valid), len(SPARSITY_THRESHOLDS))
+    sparsity = np.full(shape, np.nan)
     all_weights = {
         name: weight.double() for name, weight in weights(trajectory, step=step).items()
     }
@@ -200,31 +194,22 @@ def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Data
             sparsity[place, run] = _run_sparsity(
                 network, run_weights, int(trajectory["seed"][run]), split
             )
-    accuracy = (
-        trajectory["accuracy"].sel(step=step, split="test").values.astype(np.float64)
-    )
+    test = trajectory["accuracy"].sel(step=step, split="test").values
+    accuracy = np.where(valid, test.astype(np.float64), np.nan)
     success = np.where(valid, accuracy > SUCCESSFUL_ACCURACY, np.nan)
+    mean, words = (
+        mean_sparsity(sparsity),
+        f"test accuracy above {SUCCESSFUL_ACCURACY:g}",
+    )
+    dims = ("split", "run", "eps")
     return xr.Dataset(
         {
-            "sparsity": (
-                ("split", "run", "eps"),
-                sparsity,
-                dimensionless("fraction of activations below eps"),
-            ),
-            "mean_sparsity": (
-                ("split", "run"),
-                mean_sparsity(sparsity),
-                dimensionless("mean over log eps, 1e-3 to 10"),
-            ),
-            "test_accuracy": (
+            **labelled(dims, sparsity=(sparsity, "fraction of activations below eps")),
+            **labelled(dims[:2], mean_sparsity=(mean, "mean over log eps, 1e-3 to 10")),
+            **labelled(
                 "run",
-                np.where(valid, accuracy, np.nan),
-                dimensionless("test accuracy"),
-            ),
-            "success": (
-                "run",
-                success,
-                dimensionless(f"test accuracy above {SUCCESSFUL_ACCURACY:g}"),
+                test_accuracy=(accuracy, "test accuracy"),
+                success=(success, words),
             ),
         },
         {
@@ -266,21 +251,18 @@ def compare_successes(result: xr.Dataset) -> xr.Dataset:
     finite = np.isfinite(success)
     profiles = []
     for split in SPARSITY_SPLITS:
-        sparsity, generator = (
-            result["sparsity"].sel(split=split).values[finite],
-            random_stream(0, f"sparsity/{split}"),
-        )
+        sparsity = result["sparsity"].sel(split=split).values[finite]
+        generator = random_stream(0, f"sparsity/{split}")
         profiles.append(
             rank_biserial_profile(sparsity, success[finite] == 1, generator)
         )
-    dims, (effect, p_value) = (
+    effect, p_value = map(np.stack, zip(*profiles, strict=True))
+    variables = labelled(
         ("split", "eps"),
-        map(np.stack, zip(*profiles, strict=True)),
+        effect=(effect, "rank-biserial correlation of success"),
+        p_value=(p_value, "p-value, all thresholds at once"),
     )
-    return result.assign(
-        effect=(dims, effect, dimensionless("rank-biserial correlation of success")),
-        p_value=(dims, p_value, dimensionless("p-value, all thresholds at once")),
-    )
+    return result.assign(variables)
 
 
 # ---------------------------------------------------------------------------- the table
@@ -302,11 +284,7 @@ def sparsity_table(
 def _split_row(result: xr.Dataset, label: str, split: str) -> dict:
     here = result.sel(split=split)
     values, success = here["mean_sparsity"].values, here["success"].values
-    successes, failures, finite = (
-        values[success == 1],
-        values[success == 0],
-        np.isfinite(success),
-    )
+    successes, failures = values[success == 1], values[success == 0]
     row = {
         "run": label,
         "split": split,
@@ -317,16 +295,16 @@ def _split_row(result: xr.Dataset, label: str, split: str) -> dict:
         row[name] = np.median(sample) if len(sample) else np.nan
     row |= interval_columns("effect", rank_biserial(successes, failures))
     row["p_value"] = mann_whitney_p_value(successes, failures)
+    curves = (here[name].values for name in ("eps", "effect", "p_value"))
+    eps, effect, p_value = curves
     for name, sign in (("less", -1), ("more", 1)):
-        ends = differing_range(
-            here["eps"].values, here["effect"].values, here["p_value"].values, sign
-        )
+        ends = differing_range(eps, effect, p_value, sign)
         row[f"{name}_low"], row[f"{name}_high"] = ends
-    row["least_p_value"] = np.min(here["p_value"].values)
-    return row | interval_columns(
-        "correlation",
-        rank_correlation(values[finite], here["test_accuracy"].values[finite]),
-    )
+    row["least_p_value"] = np.min(p_value)
+    finite = np.isfinite(success)
+    accuracy = here["test_accuracy"].values
+    correlation = rank_correlation(values[finite], accuracy[finite])
+    return row | interval_columns("correlation", correlation)
 
 
 def differing_range(
@@ -334,10 +312,10 @@ def differing_range(
 ) -> tuple[float, float]:
     """The lowest and highest threshold (eps,) with p < .05 and an effect of this sign;
     NaN if there is none."""
-    result = eps[(p_value < 0.05) & (sign * effect > 0)]  # false for NaN
-    return (
-        (float(result.min()), float(result.max())) if len(result) else (np.nan, np.nan)
-    )
+    differing = eps[(p_value < 0.05) & (sign * effect > 0)]  # false for NaN
+    if not len(differing):
+        return np.nan, np.nan
+    return float(differing.min()), float(differing.max())
 
 
 def _range_text(name: str) -> Callable[[dict], str]:
@@ -390,12 +368,10 @@ def trajectory_labels(
         return [f"d = {settings[0]['dim']}"]
     names = [
         name
-        for name in settings[0]
-        if any(setting[name] != settings[0][name] for setting in settings)
+        for name, value in settings[0].items()
+        if not name.startswith("start")  # contains the checksum of a file
+        and any(setting[name] != value for setting in settings)
     ]
-    names = [
-        name for name in names if not name.startswith("start")
-    ]  # contains the checksum of a file
     labels = [
         ", ".join(f"{_SYMBOLS.get(name, name)} = {setting[name]}" for name in names)
         for setting in settings

@@ -32,7 +32,11 @@ from analysis.output.tables import (
     interval_columns,
     make_table,
 )
-from analysis.statistics.intervals import binomial_interval, mean_interval
+from analysis.statistics.intervals import (
+    binomial_interval,
+    drop_non_finite,
+    mean_interval,
+)
 from dynamics.trajectory.selection import Selection, selected_frames
 from dynamics.trajectory.success import successful_runs
 
@@ -84,21 +88,13 @@ def measure_circuits(
         parts, compat="no_conflicts", join="outer", combine_attrs="drop_conflicts"
     )
     labels, successful = circuit_labels(result), successful_runs(trajectory)
-    whole["label"] = (
-        "run",
-        [label.label for label in labels],
-        {"long_name": "kind of circuit"},
-    )
-    whole["reason"] = (
-        "run",
-        [label.reason for label in labels],
-        {"long_name": "why it is of that kind"},
-    )
-    whole["successful"] = (
-        "run",
-        successful,
-        {"long_name": "whether the test accuracy at the end is above .98"},
-    )
+    words = "whether the test accuracy at the end is above .98"
+    for name, values, long_name in (
+        ("label", [label.label for label in labels], "kind of circuit"),
+        ("reason", [label.reason for label in labels], "why it is of that kind"),
+        ("successful", successful, words),
+    ):
+        whole[name] = ("run", values, {"long_name": long_name})
     whole["sensitivity"] = label_sensitivity(result).rename(label="kind")
     return whole.assign_attrs(result.attrs)
 
@@ -135,10 +131,8 @@ def circuit_table(result: xr.Dataset, ideal: int) -> pd.DataFrame:
             for name, condition in conditions.items()
         }
         for name, values in measures.items():
-            row |= interval_columns(
-                name,
-                mean_interval(values[members & np.isfinite(values)], limits=(0, 1)),
-            )
+            mean = mean_interval(drop_non_finite(values[members]), limits=(0, 1))
+            row |= interval_columns(name, mean)
         rows.append(row)
     return make_table(rows)
 
@@ -162,20 +156,20 @@ def circuit_columns(ideal: int) -> list[Column]:
 def format_missing_invariances(result: xr.Dataset) -> str:
     """A text table of the missing invariances of successful runs; empty if none are
     missing."""
-    lacking = (
-        result["successful"].values & result["label"].isin(["partial", "fuzzy"]).values
-    )
-    rows = [
-        {
-            "seed": int(one["seed"]),
-            "label": str(one["label"].values),
-            "clusters": int(one["clusters"]),
-            "sums": int(one["sum_levels"]) or None,
-            "steps": _describe_steps(one),
-            "what is missing": str(one["reason"].values),
-        }
-        for one in (result.isel(run=run) for run in np.flatnonzero(lacking))
-    ]
+    lacking = result["label"].isin(["partial", "fuzzy"]).values
+    rows = []
+    for run in np.flatnonzero(result["successful"].values & lacking):
+        one = result.isel(run=run)
+        rows.append(
+            {
+                "seed": int(one["seed"]),
+                "label": str(one["label"].values),
+                "clusters": int(one["clusters"]),
+                "sums": int(one["sum_levels"]) or None,
+                "steps": _describe_steps(one),
+                "what is missing": str(one["reason"].values),
+            }
+        )
     return format_table(make_table(rows)) if rows else ""
 
 
@@ -240,10 +234,8 @@ def _describe_phases(result: xr.Dataset) -> list[str]:
     )
     if not learned.any():
         return ["no successful run shows when its clusters formed"]
-    formed, separated = (
-        result[name].values[learned] for name in ("formed", "separated")
-    )
-    delay = separated - formed
+    formed = result["formed"].values[learned]
+    delay = result["separated"].values[learned] - formed
     later, earlier, total = int((delay > 0).sum()), int((delay < 0).sum()), len(delay)
     return [
         (

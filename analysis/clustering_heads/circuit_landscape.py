@@ -9,7 +9,6 @@ in `analysis.clustering_heads.stability`."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,7 +18,7 @@ import xarray as xr
 
 from analysis.clustering_heads import invariances, stability
 from analysis.clustering_heads.constructions import ideal_circuit
-from analysis.output.results import dimensionless
+from analysis.output.results import dimensionless, labelled
 from analysis.output.tables import Column, format_table, make_table
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.threads import single_torch_thread
@@ -57,16 +56,15 @@ def check_landscape_settings(
 ) -> None:
     """Raise SettingsError for settings without an ideal circuit, and for values out of
     range."""
-    usual = dataclasses.replace(
-        SparseSettings(), batch=min(SparseSettings.batch, s.data)
-    )  # no batch is above the data
+    # no batch is above the data
+    usual = SparseSettings(batch=min(SparseSettings.batch, s.data))
     for name in _TRAINING_SETTINGS:
-        if getattr(s, name) != getattr(usual, name):
-            raise SettingsError(
-                name,
-                getattr(s, name),
-                "no value here: gradient descent on all sequences",
-            )
+        value, allowed = (
+            getattr(s, name),
+            "no value here: gradient descent on all sequences",
+        )
+        if value != getattr(usual, name):
+            raise SettingsError(name, value, allowed)
     check_real("decay", decay, positive=True, up_to=1)
     for size in push:
         check_real("push", size, positive=True, up_to=1)
@@ -74,16 +72,11 @@ def check_landscape_settings(
         raise SettingsError("push", push, "one length or several different ones")
     check_integer("draws", draws, 1, 100)
     check_integer("steps", steps, 1, 100_000)
-    for name, possible, allowed in (
-        ("vocab", s.vocab <= 3, "2 or 3"),
-        ("dim", s.dim >= 2, "2 or more"),
-    ):
-        if not possible:
-            raise SettingsError(
-                name,
-                getattr(s, name),
-                f"{allowed}, for which there is a circuit built by hand",
-            )
+    why = "for which there is a circuit built by hand"
+    if s.vocab > 3:
+        raise SettingsError("vocab", s.vocab, f"2 or 3, {why}")
+    if s.dim < 2:
+        raise SettingsError("dim", s.dim, f"2 or more, {why}")
 
 
 @single_torch_thread()
@@ -133,9 +126,8 @@ def fixed_point_landscape(
     except SettingsError:
         raise
     except ValueError as error:
-        raise SettingsError(
-            "hidden", s.hidden, f"settings with an ideal circuit: {error}"
-        ) from None
+        allowed = f"settings with an ideal circuit: {error}"
+        raise SettingsError("hidden", s.hidden, allowed) from None
     built = f"gain {PUSHED_GAIN:g}"
     regularized = stability.RegularizedLoss(network, tokens, decay)
     rows["settled"] = stability.find_stationary_point(regularized, rows[built]).row
@@ -160,15 +152,10 @@ def fixed_point_landscape(
         compat="override",
         join="override",
     )
-    accuracy = broken_invariances(network, torch.stack(list(rows.values())))["accuracy"]
+    broken = broken_invariances(network, torch.stack(list(rows.values())))
+    accuracy = (broken["accuracy"], "accuracy over the population")
     result = circuits.assign_coords(starts.coords).assign(starts.data_vars)
-    return result.assign(
-        circuit_accuracy=(
-            "circuit",
-            accuracy,
-            dimensionless("accuracy over the population"),
-        )
-    )
+    return result.assign(labelled("circuit", circuit_accuracy=accuracy))
 
 
 def perturbation_responses(
@@ -183,20 +170,17 @@ def perturbation_responses(
     perturbation (`pushed`)."""
     network, starts, names = loss.network, [row[None]], [("none", 0.0)]
     for size in push:
-        for kind, moves in stability.random_perturbations(
-            network, row, size, draws
-        ).items():
-            if kind != "none":
-                starts.append(row + moves)
-                names += [(kind, size)] * len(moves)
-    path = stability.gradient_descent(
-        loss, torch.cat(starts), lr, steps, DESCENT_FRAMES
-    )
+        perturbations = stability.random_perturbations(network, row, size, draws)
+        del perturbations["none"]
+        for kind, moves in perturbations.items():
+            starts.append(row + moves)
+            names += [(kind, size)] * len(moves)
+    start_rows = torch.cat(starts)
+    path = stability.gradient_descent(loss, start_rows, lr, steps, DESCENT_FRAMES)
     frames = [broken_invariances(network, rows) for rows in path.rows]
     values = {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}
-    values["pushed_loss"] = torch.stack(
-        [torch.stack([loss(row) for row in rows]) for rows in path.rows]
-    ).numpy()
+    losses = [[float(loss(row)) for row in rows] for rows in path.rows]
+    values["pushed_loss"] = np.array(losses)
     values["distance"] = (path.rows - path.rows[:, :1]).norm(dim=-1).numpy()
     for symmetry in stability.SYMMETRIES:
         directions = stability.symmetry_breaking_directions(network, symmetry)
@@ -241,14 +225,12 @@ def broken_invariances(
     ).argmax(-1)
     correct = predicted == torch.from_numpy(sparse_sum(probe.tokens[probe.base], s))
     spurious = [t for t in range(s.length) if t not in s.counting]
-    value_fractions = invariances.token_variance_fractions(xi.numpy(), probe).mean(
-        axis=(-2, -1)
-    )[:, spurious]
+    by_value = invariances.token_variance_fractions(xi.numpy(), probe)
+    by_value = by_value.mean(axis=(-2, -1))[:, spurious]
+    by_order = invariances.order_variance_fractions(xi.numpy(), probe)
     return {
-        "order_share": (
-            invariances.order_variance_fractions(xi.numpy(), probe).max(axis=(-2, -1))
-        ),
-        "value_share": value_fractions.max(axis=-1, initial=0),
+        "order_share": by_order.max(axis=(-2, -1)),
+        "value_share": by_value.max(axis=-1, initial=0),
         "accuracy": correct.double().mean(-1).numpy(),
     }
 
@@ -266,15 +248,13 @@ def landscape_table(result: xr.Dataset) -> pd.DataFrame:
         row = {
             "circuit": str(name),
             "gain": PUSHED_GAIN if name == "settled" else float(name.split()[1]),
-        }
-        row |= {"accuracy": float(one["circuit_accuracy"])} | {
-            word: float(one[word]) for word in ("loss", "gradient")
+            "accuracy": float(one["circuit_accuracy"]),
+            "loss": float(one["loss"]),
+            "gradient": float(one["gradient"]),
         }
         for prefix in ("", "sample_"):
-            row |= {
-                f"{prefix}{part}_broken": norm
-                for part, norm in one[f"{prefix}broken"].to_series().items()
-            }
+            for part, norm in one[f"{prefix}broken"].to_series().items():
+                row[f"{prefix}{part}_broken"] = norm
         negative = spectrum < -stability.NULL_TOLERANCE * np.abs(spectrum).max()
         row |= {"least_eigenvalue": spectrum[0], "largest_eigenvalue": spectrum[-1]}
         row["negative_eigenvalues"] = float(negative.sum())
@@ -323,21 +303,19 @@ def format_perturbation_table(result: xr.Dataset) -> str:
     the worst of its draws."""
     measures = ("order_share", "value_share", "distance")
     rows = []
+    kinds, sizes = result["kind"].values, result["push"].values
+    ends = result.isel(step=[0, -1])
     for start in result["start"].values:
-        one = result.sel(start=start)
         for kind, size in dict.fromkeys(
-            zip(one["kind"].values.tolist(), one["push"].values.tolist(), strict=True)
+            zip(kinds.tolist(), sizes.tolist(), strict=True)
         ):
-            some = one.isel(
-                pushed=(one["kind"].values == kind) & (one["push"].values == size)
-            ).isel(step=[0, -1])
+            pushed = (kinds == kind) & (sizes == size)
+            some = ends.sel(start=start).isel(pushed=pushed)
             worst = int(some["accuracy"][-1].values.argmin())
             row = {"start": str(start), "kind": kind, "size": size or None}
             for end in (0, 1):
-                row |= {
-                    f"{name} {end}": float(some[name][end].max(skipna=False))
-                    for name in measures
-                }
+                for name in measures:
+                    row[f"{name} {end}"] = float(some[name][end].max(skipna=False))
                 row[f"accuracy {end}"] = float(some["accuracy"][end, worst])
             rows.append(row)
     columns = [
@@ -345,15 +323,10 @@ def format_perturbation_table(result: xr.Dataset) -> str:
         Column("perturbed in", "kind"),
         Column("by", "size"),
     ]
-    for heading, name in zip(
-        ("order fraction", "value fraction", "distance"), measures, strict=True
-    ):
-        columns += [
-            Column(heading, f"{name} 0", text=_short),
-            Column("after", f"{name} 1", text=_short),
-        ]
-    columns += [
-        Column(head, f"accuracy {end}", 1, scale=100)
-        for end, head in enumerate(("accuracy %", "after"))
-    ]
+    headings = ("order fraction", "value fraction", "distance")
+    for heading, name in zip(headings, measures, strict=True):
+        columns.append(Column(heading, f"{name} 0", text=_short))
+        columns.append(Column("after", f"{name} 1", text=_short))
+    columns.append(Column("accuracy %", "accuracy 0", 1, scale=100))
+    columns.append(Column("after", "accuracy 1", 1, scale=100))
     return format_table(make_table(rows), columns)

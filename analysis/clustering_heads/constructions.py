@@ -145,13 +145,8 @@ def summing_circuit(
     coefficients: c_t >= 0 for each position. Raises ValueError.
     """
     c = np.asarray(coefficients, dtype=np.float64)
-    if (
-        s.vocab != 2
-        or s.dim < 2
-        or c.shape != (s.length,)
-        or (c < 0).any()
-        or not c.any()
-    ):
+    is_allowed = c.shape == (s.length,) and (c >= 0).all() and c.any()
+    if s.vocab != 2 or s.dim < 2 or not is_allowed:
         raise ValueError(
             f"coefficients: found {coefficients}, expected {s.length} from 0, not all"
             " 0, for p = 2, d > 1"
@@ -255,24 +250,17 @@ def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
     bounds = (middle[1:] + middle[:-1]) / 2
     steep = PREACTIVATION_STEP / np.diff(middle)
     if not s.output_bias:  # one more unit, active for all directions, replaces the bias
-        bounds, steep = (
-            np.append(middle[0] - 1, bounds),
-            np.append(PREACTIVATION_STEP, steep),
-        )
-    receptor = (
-        np.stack([-np.sin(bounds), np.cos(bounds)], axis=-1) * (steep / radius)[:, None]
-    )
+        bounds = np.append(middle[0] - 1, bounds)
+        steep = np.append(PREACTIVATION_STEP, steep)
+    normals = np.stack([-np.sin(bounds), np.cos(bounds)], axis=-1)
+    receptor = normals * (steep / radius)[:, None]
     result["receptor"][: len(bounds), :2] = torch.from_numpy(receptor)
     active = network.normalise(points) @ result["receptor"].mT
-    active = (
-        torch.nn.functional.gelu(active)
-        if s.activation == "gelu"
-        else torch.relu(active)
+    active = (torch.nn.functional.gelu if s.activation == "gelu" else torch.relu)(
+        active
     )
     if s.output_bias:
-        active = torch.cat(
-            [active, torch.ones(len(active), 1, dtype=torch.float64)], dim=1
-        )
+        active = torch.nn.functional.pad(active, (0, 1), value=1.0)
     target = gain * _outward_directions(front["embedding"][: s.vocab])[classes] - points
     solved = torch.linalg.lstsq(active, target, driver="gelsd").solution
     result["assembler"][:] = solved[: s.hidden]
@@ -314,13 +302,7 @@ def _outward_directions(embedding: torch.Tensor) -> torch.Tensor:
     if len(embedding) == 2:
         centre = embedding.mean(dim=0)
     else:  # |e|² = 2 e · centre + constant
-        coordinates = torch.cat(
-            [
-                2 * embedding[:, :2],
-                torch.ones(len(embedding), 1, dtype=embedding.dtype),
-            ],
-            dim=1,
-        )
+        coordinates = torch.nn.functional.pad(2 * embedding[:, :2], (0, 1), value=1.0)
         centre = torch.zeros_like(embedding[0])
         centre[:2] = torch.linalg.solve(coordinates, (embedding**2).sum(dim=1))[:2]
     away = embedding - centre

@@ -50,6 +50,11 @@ class EncodedSum(NamedTuple):
     steps are not whole"""
 
 
+def no_sum(steps: np.ndarray) -> EncodedSum:
+    """The result for steps that are no whole numbers."""
+    return EncodedSum(steps, False, False, 0, float("nan"))
+
+
 def _main_effects(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
     """E[xi | x_t = v] - E[xi | x_t = 0] of xi (sequence, axis) along their leading
     direction: (position, token)."""
@@ -67,11 +72,9 @@ def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> Encod
         :, *np.triu_indices(s.vocab, k=1)
     ].min(axis=1)
     unit = np.median(gaps[list(s.counting)])
-    if (
-        np.isnan(invariances.total_variance(xi[at.base]))
-        or unit <= 1e-9 * np.abs(effect).max()
-    ):
-        return EncodedSum(np.full(effect.shape, np.nan), False, False, 0, float("nan"))
+    has_variance = np.isfinite(invariances.total_variance(xi[at.base]))
+    if not has_variance or unit <= 1e-9 * np.abs(effect).max():
+        return no_sum(np.full(effect.shape, np.nan))
     residue = np.zeros(effect.shape, dtype=np.int64)
     residue[list(s.counting)] = np.arange(s.vocab)
     signed = [effect / unit, -effect / unit]  # the sign of the direction is arbitrary
@@ -82,24 +85,16 @@ def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> Encod
             counts[list(s.counting)].sum(),
         ),
     )
-    whole = bool((np.abs(steps - steps.round()) < INTEGER_TOLERANCE).all())
-    if not whole:
-        return EncodedSum(steps, False, False, 0, float("nan"))
+    if not (np.abs(steps - steps.round()) < INTEGER_TOLERANCE).all():
+        return no_sum(steps)
     rounded = steps.round().astype(np.int64)
     sums = rounded[np.arange(s.length), at.tokens[at.base]].sum(axis=1)
     different, labels = np.unique(sums, return_inverse=True)
-    share = float(
-        invariances.between_group_fraction(
-            xi[at.base], labels.ravel(), sample=not at.exhaustive
-        )
+    share = invariances.between_group_fraction(
+        xi[at.base], labels.ravel(), sample=not at.exhaustive
     )
-    return EncodedSum(
-        steps,
-        True,
-        _count_congruent(steps, residue, s.vocab) == steps.size,
-        len(different),
-        share,
-    )
+    is_congruent = _count_congruent(steps, residue, s.vocab) == steps.size
+    return EncodedSum(steps, True, is_congruent, len(different), float(share))
 
 
 def _count_congruent(steps: np.ndarray, residue: np.ndarray, modulus: int) -> int:
@@ -117,9 +112,7 @@ def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.
     s, at = network.settings, invariances.invariance_probe(network.settings)
     step = int(trajectory["step"][-1]) if step is None else step
     every, alive = weights(trajectory, step=step), not_diverged(trajectory, step)
-    nothing = EncodedSum(
-        np.full((s.length, s.vocab), np.nan), False, False, 0, float("nan")
-    )
+    nothing = no_sum(np.full((s.length, s.vocab), np.nan))
     rows = []
     for run in range(trajectory.sizes["run"]):
         result = {name: value[run].double() for name, value in every.items()}
@@ -133,11 +126,8 @@ def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.
     data = {}
     for name, meaning in _MEANINGS.items():
         values = np.stack([np.asarray(getattr(row, name)) for row in rows])
-        data[f"sum_{name}"] = (
-            ("run", "position", "token")[: values.ndim],
-            values,
-            dimensionless(meaning),
-        )
+        dims = ("run", "position", "token")[: values.ndim]
+        data[f"sum_{name}"] = (dims, values, dimensionless(meaning))
     return xr.Dataset(data, {"seed": ("run", trajectory["seed"].values)})
 
 

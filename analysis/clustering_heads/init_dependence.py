@@ -25,7 +25,8 @@ import xarray as xr
 
 from analysis.clustering_heads.clusters import reference_sequences
 from analysis.clustering_heads.invariances import weights_at_step
-from analysis.output.results import dimensionless
+from analysis.output.results import dimensionless, labelled
+from analysis.statistics.division import ratio
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.statistics.resampling import mean_distance_between
 from analysis.structures.procrustes import procrustes_distance
@@ -88,11 +89,9 @@ def compare_same_seed(
     if len(x) < 2:
         return SameSeedComparison(own, others, float("nan"), len(x))
     generator, result = random_stream(0, "inheritance/permutations"), float(np.trace(x))
+    rows = np.arange(len(x))
     drawn = np.array(
-        [
-            x[np.arange(len(x)), generator.permutation(len(x))].sum()
-            for _ in range(permutations)
-        ]
+        [x[rows, generator.permutation(len(x))].sum() for _ in range(permutations)]
     )
     slack = 1e-12 * np.abs(x).sum()
     extreme = (drawn >= result - slack) if higher else (drawn <= result + slack)
@@ -111,18 +110,11 @@ def _attention_maps(
     position)."""
     tokens = reference_sequences(network.settings)
     if len(tokens) > ATTENTION_SEQUENCES:
-        tokens = tokens[
-            random_stream(0, "inheritance/sequences").permutation(len(tokens))[
-                :ATTENTION_SEQUENCES
-            ]
-        ]
+        order = random_stream(0, "inheritance/sequences").permutation(len(tokens))
+        tokens = tokens[order[:ATTENTION_SEQUENCES]]
     sequences = torch.from_numpy(tokens)
-    return np.stack(
-        [
-            network.attention(one, sequences).numpy().ravel()
-            for one in _single_runs(result)
-        ]
-    )
+    runs = _single_runs(result)
+    return np.stack([network.attention(run, sequences).numpy().ravel() for run in runs])
 
 
 def _single_runs(result: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Tensor]]:
@@ -189,27 +181,23 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
         ]
         for index in (0, -1)
     )
-    flat_starts, flat_ends = (
-        list(map(_flat_weights, networks, frames)) for frames in (starts, ends)
-    )
-    if not np.array_equal(flat_starts[0], flat_starts[1]):
+    flat_starts = list(map(_flat_weights, networks, starts))
+    flat_ends = map(_flat_weights, networks, ends)
+    if not np.array_equal(*flat_starts):
         raise TrajectoryError("the two trajectories do not begin at the same weights")
-    result = {
-        "weight_distance": relative_weight_distances(*flat_starts, *flat_ends),
-        "shape_distance": _shape_distances(networks, ends),
-        "attention_correlation": pairwise_correlations(
-            *map(_attention_maps, networks, ends)
-        ),
-    }
+    attention = pairwise_correlations(*map(_attention_maps, networks, ends))
+    measures = (
+        relative_weight_distances(*flat_starts, *flat_ends),
+        _shape_distances(networks, ends),
+        attention,
+    )
     valid = not_diverged(first)[:, None] & not_diverged(second)
-    data = {
-        name: (
-            ("run", "other_run"),
-            np.where(valid, values, np.nan),
-            dimensionless(ENDPOINT_MEASURES[name][0]),
-        )
-        for name, values in result.items()
-    }
+    data = {}
+    for (name, (meaning, _)), values in zip(
+        ENDPOINT_MEASURES.items(), measures, strict=True
+    ):
+        variable = {name: (np.where(valid, values, np.nan), meaning)}
+        data |= labelled(("run", "other_run"), **variable)
     return xr.Dataset(data, _pairs_of(first))
 
 
@@ -225,12 +213,10 @@ def relative_weight_distances(
     NaN for runs that did not move.
     """
     apart = np.linalg.norm(first_end[:, None] - second_end, axis=-1)
-    ways = [
-        ((end - start) ** 2).sum(axis=1)
-        for start, end in ((first_start, first_end), (second_start, second_end))
-    ]
-    size = np.sqrt((ways[0][:, None] + ways[1]) / 2)
-    return np.divide(apart, size, out=np.full(apart.shape, np.nan), where=size > 0)
+    first_way = ((first_end - first_start) ** 2).sum(axis=1)
+    second_way = ((second_end - second_start) ** 2).sum(axis=1)
+    size = np.sqrt((first_way[:, None] + second_way) / 2)
+    return ratio(apart, size)
 
 
 def _check_alike(
@@ -269,12 +255,7 @@ def _shape_distances(
 ) -> np.ndarray:
     tokens = torch.from_numpy(reference_sequences(networks[0].settings))
     first, second = (
-        np.stack(
-            [
-                network.sequence_embedding(one, tokens).numpy()
-                for one in _single_runs(end)
-            ]
-        )
+        [network.sequence_embedding(run, tokens).numpy() for run in _single_runs(end)]
         for network, end in zip(networks, ends, strict=True)
     )
-    return np.stack([procrustes_distance(one, second) for one in first])
+    return np.stack([procrustes_distance(run, np.stack(second)) for run in first])

@@ -39,6 +39,7 @@ from tqdm import tqdm
 
 from analysis.clustering_heads.clusters import count_clusters, reference_sequences
 from analysis.output.results import dimensionless
+from analysis.statistics.division import ratio
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
@@ -356,7 +357,7 @@ def relative_spread(points: np.ndarray, s: SparseSettings) -> np.ndarray:
     points at non-spurious positions are the same."""
     size = np.sqrt(points.var(axis=-2).sum(axis=-1))
     usual = np.sqrt((size[..., list(s.counting)] ** 2).mean(axis=-1, keepdims=True))
-    return np.divide(size, usual, out=np.full(size.shape, np.nan), where=usual > 0)
+    return ratio(size, usual)
 
 
 # ---------------------------------------------------------------------- of a trajectory

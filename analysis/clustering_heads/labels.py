@@ -89,29 +89,22 @@ def circuit_label(
     run."""
     accuracy, p = float(one["accuracy"]), one.sizes["token"]
     if np.isnan(accuracy):
-        far = bool(one.get("far_scores", False))
-        return CircuitLabel(
-            "none",
-            f"attention scores more than {MAX_SCORE_GAP} apart" if far else "diverged",
-        )
+        far = f"attention scores more than {MAX_SCORE_GAP} apart"
+        is_far = bool(one.get("far_scores", False))
+        return CircuitLabel("none", far if is_far else "diverged")
     if (accuracy - 1 / p) / (1 - 1 / p) < by.learned - 1e-12:
         return CircuitLabel("none", f"accuracy {accuracy:.2f}")
     counting = one["counting"].values.tolist()
     spurious = [t for t in range(one.sizes["position"]) if t not in counting]
     shares = one["value_share"].values
     leaking = tuple(t for t in spurious if shares[t] > by.tolerance)
-    apart = tuple(
-        counting[place]
-        for place in positions_outside_largest_group(
-            one["order_share"].values, by.tolerance
-        )
-    )
+    outside = positions_outside_largest_group(one["order_share"].values, by.tolerance)
+    apart = tuple(counting[place] for place in outside)
     if leaking or apart:
         words = [*_leaks(one, leaking, by.tolerance), *_apart(one, apart)]
         few = len(leaking) + len(apart) <= by.fuzzy * one.sizes["position"]
-        return CircuitLabel(
-            "partial" if few else "fuzzy", "; ".join(words), leaking, apart
-        )
+        label = "partial" if few else "fuzzy"
+        return CircuitLabel(label, "; ".join(words), leaking, apart)
     return _by_attention(one, counting, by)
 
 
@@ -190,10 +183,8 @@ def _by_attention(
     if mass >= 1 - by.elsewhere:
         return CircuitLabel("ideal", reason)
     spurious = [t for t in range(one.sizes["position"]) if t not in counting]
-    z, vz = (
-        np.sqrt((one[name].values[spurious] ** 2).mean())
-        for name in ("embedding_spread", "value_spread")
-    )
+    z = np.sqrt((one["embedding_spread"].values[spurious] ** 2).mean())
+    vz = np.sqrt((one["value_spread"].values[spurious] ** 2).mean())
     spread = (
         f"spread of spurious tokens relative to non-spurious ones: {z:.2f} in z,"
         f" {vz:.2f} in V z"
@@ -226,23 +217,16 @@ def label_counts(
 def label_sensitivity(result: xr.Dataset) -> xr.DataArray:
     """`label_counts` with each threshold halved, unchanged and doubled: (threshold,
     factor, label)."""
-    factors = np.array([0.5, 1.0, 2.0])
     usual = LabelThresholds()
-    values = [
-        [
-            label_counts(
-                result, usual._replace(**{name: factor * getattr(usual, name)})
-            )
-            for factor in factors
-        ]
-        for name in LabelThresholds._fields
-    ]
-    attrs = dimensionless("runs with each label, one threshold changed")
     coords = {
         "threshold": list(LabelThresholds._fields),
-        "factor": factors,
+        "factor": np.array([0.5, 1.0, 2.0]),
         "label": list(CIRCUIT_LABELS),
     }
-    return xr.DataArray(
-        np.array(values), coords, ("threshold", "factor", "label"), attrs=attrs
-    )
+    values = np.empty([len(names) for names in coords.values()], np.int64)
+    for row, name in zip(values, coords["threshold"], strict=True):
+        for column, factor in zip(row, coords["factor"], strict=True):
+            changed = usual._replace(**{name: factor * getattr(usual, name)})
+            column[:] = label_counts(result, changed)
+    attrs = dimensionless("runs with each label, one threshold changed")
+    return xr.DataArray(values, coords, tuple(coords), attrs=attrs)

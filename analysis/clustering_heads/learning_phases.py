@@ -100,16 +100,9 @@ def measure_learning_phases(
                 trajectory.isel(run=run), network, indices
             )
             fractions[run] = between_cluster_fractions(network, run_weights)
-    train = (
-        some[["accuracy", "loss"]]
-        .sel(split="train")
-        .transpose("run", "step")
-        .astype(np.float64)
-    )
-    accuracy, loss = (
-        np.where(valid[:, None], train[name].values, np.nan)
-        for name in ("accuracy", "loss")
-    )
+    train = some[["accuracy", "loss"]].sel(split="train").transpose("run", "step")
+    train = train.astype(np.float64).where(xr.Variable("run", valid))
+    accuracy, loss = train["accuracy"].values, train["loss"].values
     epoch = some["epoch"].values
     data = {
         "formed": half_rise_time(fractions[:, 0], epoch),
@@ -177,17 +170,10 @@ def between_cluster_fractions(
     xi = invariances.batched_sequence_embeddings(
         network, run_weights, probe.tokens[probe.base]
     )[0].numpy()
-    labels = cluster_labels(xi[-1])
-    final = (
-        invariances.between_group_fraction(xi, labels)
-        if labels.any()
-        else np.full(len(xi), np.nan)
+    labels, final = cluster_labels(xi[-1]), np.full(len(xi), np.nan)
+    if labels.any():
+        final = invariances.between_group_fraction(xi, labels)
+    multisets = invariances.between_group_fraction(
+        xi, probe.classes, sample=not probe.exhaustive
     )
-    return np.stack(
-        [
-            final,
-            invariances.between_group_fraction(
-                xi, probe.classes, sample=not probe.exhaustive
-            ),
-        ]
-    )
+    return np.stack([final, multisets])

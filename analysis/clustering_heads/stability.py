@@ -39,7 +39,7 @@ from tqdm import tqdm
 
 from analysis.clustering_heads.invariances import one_hot_sequences
 from analysis.linearization.clustering_head_hessian import ClusteringHeadHessian
-from analysis.output.results import dimensionless
+from analysis.output.results import labelled
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError, SparseSettings
@@ -126,20 +126,15 @@ def symmetry_breaking_directions(
     """
     s = network.settings
     counting = list(s.counting)
-    positions = (
-        counting
-        if symmetry == "order"
-        else [t for t in range(s.length) if t not in counting]
-    )
+    positions = np.array(counting, dtype=np.int64)
+    if symmetry != "order":
+        positions = np.setdiff1d(np.arange(s.length), positions)
     count, begin = len(positions), network.begins["position_embedding"]
-    differences = np.linalg.qr(np.eye(count) - 1 / max(1, count))[0][
-        :, : max(0, count - 1)
-    ]
-    result = np.zeros((sum(network.lengths), max(0, count - 1), s.dim))
+    free = max(0, count - 1)
+    differences = np.linalg.qr(np.eye(count) - 1 / max(1, count))[0][:, :free]
+    result = np.zeros((sum(network.lengths), free, s.dim))
     for axis in range(s.dim):
-        result[begin + s.dim * np.array(positions, dtype=np.int64) + axis, :, axis] = (
-            differences
-        )
+        result[begin + s.dim * positions + axis, :, axis] = differences
     return torch.from_numpy(result.reshape(len(result), -1))
 
 
@@ -183,11 +178,9 @@ def find_stationary_point(
     )
     row = torch.from_numpy(result.x)
     for _ in range(newton):
-        lower = (
-            None
-            if float(grad(loss)(row).norm()) <= tolerance
-            else _newton_step(loss, row)
-        )
+        if float(grad(loss)(row).norm()) <= tolerance:
+            break
+        lower = _newton_step(loss, row)
         if lower is None:
             break
         row = lower
@@ -246,45 +239,33 @@ def local_landscape(
     """
     loss = RegularizedLoss(network, tokens, decay)
     bases = [symmetry_breaking_directions(network, symmetry) for symmetry in SYMMETRIES]
-    slope, sample_slope = (
-        grad(loss)(row),
-        grad(RegularizedLoss(network, sample, decay))(row),
-    )
+    slope = grad(loss)(row)
+    sample_slope = grad(RegularizedLoss(network, sample, decay))(row)
     hessian = loss.hessian(row)
     broken, sample_broken = (
         [float((basis.T @ item).norm()) for basis in bases]
         for item in (slope, sample_slope)
     )
     cross_entropy = float(RegularizedLoss(network, tokens)(row))
-    data: dict[str, tuple] = {
-        "loss": ((), cross_entropy, dimensionless("cross-entropy over the population")),
-        "gradient": (
+    size, values = float(slope.norm()), torch.linalg.eigvalsh(hessian).numpy()
+    data = {
+        **labelled(
             (),
-            float(slope.norm()),
-            dimensionless("norm of the gradient, with weight decay"),
+            loss=(cross_entropy, "cross-entropy over the population"),
+            gradient=(size, "norm of the gradient, with weight decay"),
         ),
-        "broken": (
-            ("part",),
-            broken,
-            dimensionless("norm of its part that breaks a symmetry"),
+        **labelled(
+            "part",
+            broken=(broken, "norm of its part that breaks a symmetry"),
+            sample_broken=(sample_broken, "the same for a training sample"),
         ),
-        "sample_broken": (
-            ("part",),
-            sample_broken,
-            dimensionless("the same for a training sample"),
-        ),
-        "eigenvalue": (
-            ("mode",),
-            torch.linalg.eigvalsh(hessian).numpy(),
-            dimensionless("eigenvalue of the Hessian"),
-        ),
+        **labelled("mode", eigenvalue=(values, "eigenvalue of the Hessian")),
     }
     for symmetry, basis in zip(SYMMETRIES, bases, strict=True):
         values = torch.linalg.eigvalsh(basis.T @ hessian @ basis).numpy()
-        meaning = dimensionless(
-            f"eigenvalue of the Hessian in directions that break {symmetry}"
-        )
-        data[f"{symmetry}_eigenvalue"] = ((f"{symmetry}_mode",), values, meaning)
+        words = f"eigenvalue of the Hessian in directions that break {symmetry}"
+        variable = {f"{symmetry}_eigenvalue": (values, words)}
+        data |= labelled(f"{symmetry}_mode", **variable)
     return xr.Dataset(data, {"part": list(SYMMETRIES)})
 
 
@@ -300,21 +281,15 @@ def random_perturbations(
     Each has the length size |theta|. Symmetries without a direction, such as that of a
     single position, are left out."""
     generator = random_stream(0, "stability/push")
+    bases = {name: symmetry_breaking_directions(network, name) for name in SYMMETRIES}
+    bases["all"] = torch.eye(len(row), dtype=row.dtype)
     kinds = {"none": torch.zeros(1, len(row), dtype=row.dtype)}
-    for name in (*SYMMETRIES, "all"):
-        basis = (
-            torch.eye(len(row), dtype=row.dtype)
-            if name == "all"
-            else symmetry_breaking_directions(network, name)
-        )
+    length = size * float(row.norm())
+    for name, basis in bases.items():
         if basis.shape[1]:
-            drawn = (
-                torch.from_numpy(generator.standard_normal((draws, basis.shape[1])))
-                @ basis.T
-            )
-            kinds[name] = (
-                size * float(row.norm()) * drawn / drawn.norm(dim=1, keepdim=True)
-            )
+            normal = generator.standard_normal((draws, basis.shape[1]))
+            drawn = torch.from_numpy(normal) @ basis.T
+            kinds[name] = length * drawn / drawn.norm(dim=1, keepdim=True)
     return kinds
 
 
@@ -345,11 +320,8 @@ def gradient_descent(
     path therefore follows the landscape without overshooting."""
     both = vmap(torch.func.grad_and_value(loss))
     frame_steps = np.unique(np.linspace(0, steps, frames).round().astype(np.int64))
-    rows, rate, time = (
-        starts,
-        torch.full(starts.shape[:1], lr, dtype=starts.dtype),
-        torch.zeros(len(starts)).double(),
-    )
+    rows, rate = starts, torch.full(starts.shape[:1], lr, dtype=starts.dtype)
+    time = torch.zeros(len(starts)).double()
     slope, value = both(rows)
     result, times = [rows], [time]
     for step in tqdm(
@@ -359,10 +331,8 @@ def gradient_descent(
         trial_slope, trial_value = both(trial)
         accepted = trial_value <= value
         time = time + torch.where(accepted, rate, 0.0)
-        rows, slope = (
-            torch.where(accepted[:, None], new, old)
-            for new, old in ((trial, rows), (trial_slope, slope))
-        )
+        rows = torch.where(accepted[:, None], trial, rows)
+        slope = torch.where(accepted[:, None], trial_slope, slope)
         value = torch.where(accepted, trial_value, value)
         rate = torch.where(accepted, (1.1 * rate).clamp(max=lr), rate / 2)
         if step in frame_steps:

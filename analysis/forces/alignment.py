@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from analysis.statistics.division import ratio
 from dynamics import randomness
 from dynamics.tasks import modular_sum
 
@@ -94,9 +95,7 @@ def unit_norm_fractions(
         0.0,
     )
     total = fraction.sum(axis=-1, keepdims=True)
-    return np.divide(
-        fraction, total, out=np.full(fraction.shape, np.nan), where=total > 0
-    )
+    return ratio(fraction, total)
 
 
 def weight_alignment(
@@ -346,6 +345,4 @@ def _along_class_lines(sums: np.ndarray, residue: np.ndarray, n: int) -> np.ndar
     )
     along = np.linalg.eigvalsh(spread)[..., -1].sum(axis=-1)
     total = np.einsum("...cii->...", spread)
-    return np.divide(
-        along, total, out=np.full(np.shape(total), np.nan), where=total > 0
-    )
+    return ratio(along, total)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from analysis.statistics.division import ratio
+
 
 def cosine_similarity(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Cosine of the angle between two motions.
@@ -30,12 +32,7 @@ def cosine_similarity(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """
     a, b = (np.asarray(x, dtype=np.float64) for x in (first, second))
     norms = np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(b, axis=(-2, -1))
-    return np.divide(
-        (a * b).sum(axis=(-2, -1)),
-        norms,
-        out=np.full(norms.shape, np.nan),
-        where=norms > 0,
-    )
+    return ratio((a * b).sum(axis=(-2, -1)), norms)
 
 
 def without_shift_and_scaling(motion: np.ndarray, embedding: np.ndarray) -> np.ndarray:
@@ -63,5 +60,5 @@ def without_shift_and_scaling(motion: np.ndarray, embedding: np.ndarray) -> np.n
     moved = motion - motion.mean(axis=-2, keepdims=True)
     outward = embedding - embedding.mean(axis=-2, keepdims=True)
     size = np.linalg.norm(outward, axis=(-2, -1), keepdims=True)
-    outward = np.divide(outward, size, out=np.zeros_like(outward), where=size > 0)
+    outward = ratio(outward, size, 0.0)
     return moved - (moved * outward).sum(axis=(-2, -1), keepdims=True) * outward

@@ -21,6 +21,7 @@ from analysis.forces.pair_sum_classifier import (
     pair_sum_gradients,
     softmax_slopes,
 )
+from analysis.statistics.division import ratio
 from analysis.statistics.ranks import rank_correlation
 
 REPULSIONS = tuple(float(power) for power in np.arange(-0.75, 4.01, 0.25))
@@ -78,7 +79,7 @@ def distance_law_fits(
     safe = np.where(near, 1.0, r)
     unit = np.where(near[..., None], 0.0, between / safe[..., None])
     length = np.linalg.norm(sums, axis=-1, keepdims=True)
-    toward = np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)
+    toward = ratio(sums, length, 0.0)
     facing = (sums @ sums.T > 0) & ~np.eye(len(sums), dtype=bool)
     aligned = [(facing & like) @ toward, -((facing & ~like) @ toward)]
     repelled = [

@@ -51,6 +51,7 @@ from analysis.forces.pair_force_matrices import (
     pair_sum_distance,
 )
 from analysis.output.tables import Column, interval_columns
+from analysis.statistics.division import ratio
 from analysis.statistics.intervals import drop_non_finite, mean_interval
 from dynamics.errors import TrajectoryError
 from dynamics.particles import FIELD_NAMES, group_pairs
@@ -105,7 +106,7 @@ def field_moments(
     )
     y = without_shift_and_scaling(target, embedding).reshape(len(target), -1)
     size = np.linalg.norm(y, axis=1)[:, None]
-    y = np.divide(y, size, out=np.full_like(y, np.nan), where=size > 0)
+    y = ratio(y, size)
     return Moments(x @ x.swapaxes(-1, -2), (x @ y[..., None])[..., 0])
 
 
@@ -124,9 +125,7 @@ def fit_coefficients(moments: Moments, ridge: float) -> np.ndarray:
             normal + ridge * np.diag(diagonal), factor @ product
         )
         along, square = product @ coefficients, _quadratic(gram, coefficients)
-        factor = np.divide(
-            np.maximum(along, 0), square, out=np.zeros_like(along), where=square > 0
-        )
+        factor = ratio(np.maximum(along, 0), square, 0.0)
         if not factor.any():
             break
         factor /= factor.mean()
@@ -136,13 +135,8 @@ def fit_coefficients(moments: Moments, ridge: float) -> np.ndarray:
 def law_cosines(moments: Moments, coefficients: np.ndarray) -> np.ndarray:
     """Cosine of the force of a law and the target in each sample; NaN where either is
     0."""
-    along, square = (
-        moments.product @ coefficients,
-        _quadratic(moments.gram, coefficients),
-    )
-    return np.divide(
-        along, np.sqrt(square), out=np.full_like(along, np.nan), where=square > 0
-    )
+    along = moments.product @ coefficients
+    return ratio(along, np.sqrt(_quadratic(moments.gram, coefficients)))
 
 
 def _quadratic(gram: np.ndarray, coefficients: np.ndarray) -> np.ndarray:

@@ -52,6 +52,7 @@ from analysis.forces.pair_force_matrices import (
     law_force,
 )
 from analysis.output.tables import Column, interval_columns
+from analysis.statistics.division import ratio
 from analysis.statistics.intervals import mean_interval
 from analysis.structures.fourier import fourier_frequencies
 from dynamics.kernels.compiling import numba_threads
@@ -114,16 +115,12 @@ def fit_force_fields(target: np.ndarray, fields: np.ndarray) -> FieldFit:
         np.asarray(fields, dtype=np.float64).reshape(len(fields), *lead, -1), 0, -1
     )
     size, length = np.linalg.norm(y, axis=-1), np.linalg.norm(x, axis=-2)
-    y = np.divide(y, size[..., None], out=np.zeros_like(y), where=size[..., None] > 0)
-    x = np.divide(
-        x, length[..., None, :], out=np.zeros_like(x), where=length[..., None, :] > 0
-    )
+    y = ratio(y, size[..., None], 0.0)
+    x = ratio(x, length[..., None, :], 0.0)
     weights = (np.linalg.pinv(x, rcond=1e-10) @ y[..., None])[..., 0]
     rest = y - (x @ weights[..., None])[..., 0]
     r_squared = np.where(size > 0, 1 - (rest**2).sum(axis=-1), np.nan)
-    scale = np.divide(
-        size[..., None], length, out=np.zeros_like(length), where=length > 0
-    )
+    scale = ratio(size[..., None], length, 0.0)
     weights = np.where(size[..., None] > 0, weights, np.nan)
     return FieldFit(weights * scale, weights, r_squared)
 

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from analysis.statistics.division import ratio
 from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.particles import (
     ForceFields,
@@ -383,4 +384,4 @@ def _balance_weight(
         "count": np.array([[pairs.like], [pairs.unlike]]) + 0 * magnitude,
         "none": np.ones_like(magnitude),
     }[rule]
-    return np.divide(like, unlike, out=np.zeros_like(unlike), where=unlike > 0)
+    return ratio(like, unlike, 0.0)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 from analysis.forces.alignment import unit_norm_fractions
+from analysis.statistics.division import ratio
 
 ANGLES, RADII = 180, (0.25, 0.5, 0.75)
 """Number of directions in the plane, and lengths, as fractions of that of the longest
@@ -69,7 +70,7 @@ def class_boundary_distance(of: Classifier) -> np.ndarray:
     rival, in a linear approximation: (run, pair). Negative on the rival's side; NaN
     where the margin does not change."""
     margin, slope = logit_margin(of), margin_slope(of)
-    return np.divide(margin, slope, out=np.full(margin.shape, np.nan), where=slope > 0)
+    return ratio(margin, slope)
 
 
 def logit_margin(of: Classifier) -> np.ndarray:
@@ -90,13 +91,13 @@ def margin_slope(of: Classifier) -> np.ndarray:
     return np.linalg.norm(of.slopes(own * 1.0 - rival), axis=-1)
 
 
-def participation_ratio(sizes: np.ndarray) -> np.ndarray:
+def evenness(sizes: np.ndarray) -> np.ndarray:
     """Fraction of the pair sums that would carry all the force if they shared it
     evenly: (run, pair) -> (run,).
 
     1 where all are equal, 1 over their number where one alone is not zero.
     """
-    return _ratio(sizes.sum(axis=-1) ** 2, (sizes**2).sum(axis=-1)) / sizes.shape[-1]
+    return ratio(sizes.sum(axis=-1) ** 2, (sizes**2).sum(axis=-1)) / sizes.shape[-1]
 
 
 def radial_agreement(of: Classifier) -> np.ndarray:
@@ -132,7 +133,7 @@ def accuracy_by_nearest_class(of: Classifier) -> tuple[np.ndarray, np.ndarray]:
     )
     like = np.take_along_axis(of.right, nearest, -1) == of.right
     first, second = (
-        _ratio((correct & those).sum(axis=-1), those.sum(axis=-1))
+        ratio((correct & those).sum(axis=-1), those.sum(axis=-1))
         for those in (like, ~like)
     )
     return first, second
@@ -172,17 +173,10 @@ def classifier_measures(of: Classifier) -> dict[str, np.ndarray]:
     near_like, near_unlike = accuracy_by_nearest_class(of)
     return {
         "relative_steepness": np.median(margin_slope(of), axis=-1) * size,
-        "evenness": participation_ratio(
-            np.linalg.norm(pair_sum_gradients(of), axis=-1)
-        ),
+        "evenness": evenness(np.linalg.norm(pair_sum_gradients(of), axis=-1)),
         "offset": offset,
         "relative_offset": offset / size,
         "slices": radial_agreement(of),
         "right_near_like": near_like,
         "right_near_unlike": near_unlike,
     }
-
-
-def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    """Ratio of arrays (run,); NaN where the denominator is 0."""
-    return np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 0)

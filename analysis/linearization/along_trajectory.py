@@ -79,37 +79,30 @@ def linearize_trajectory(
     settings = _check_system(trajectory)
     if isinstance(settings, ParticleSettings):
         spectra = force_spectra(trajectory, list(frames), quiet)
-        fastest = -np.fmin.reduce(
-            spectra["growth_rate"].values, axis=-1, initial=np.inf
-        )
+        rates = spectra["growth_rate"].values
+        fastest = -np.fmin.reduce(rates, axis=-1, initial=np.inf)
         fastest = np.where(np.isfinite(fastest), fastest, np.nan)
-        spectra["sharpness"] = (
-            ("run", "step"),
-            fastest,
-            dimensionless("largest rate of decay"),
-        )
+        meaning = dimensionless("largest rate of decay")
+        spectra["sharpness"] = (("run", "step"), fastest, meaning)
     else:  # through the package, so that torch is imported only for networks
         spectra = _with_rates(linearization.loss_curvature(trajectory, frames, quiet))
-        others = [linearization.measure_plateau_escapes(trajectory, quiet)]
+        parts = [spectra, linearization.measure_plateau_escapes(trajectory, quiet)]
         if isinstance(settings, SparseSettings):
-            others.append(
+            parts.append(
                 linearization.measure_normalisation_margins(trajectory, frames, quiet)
             )
-        for other in others:
-            spectra = spectra.merge(
-                other, compat="override", join="exact", combine_attrs="override"
-            )
+        spectra = xr.merge(
+            parts, compat="override", join="exact", combine_attrs="override"
+        )
     spectra.attrs["threshold"] = 2 / spectra.attrs["lr"]
     return _with_kinds(spectra).assign_attrs(system=settings.system)
 
 
 def _check_system(trajectory: xr.Dataset) -> Settings:
-    settings, systems = (
-        read_settings(trajectory),
-        (ParticleSettings, ModularSettings, SparseSettings),
-    )
-    if settings.system not in (item.system for item in systems):
-        names = ", ".join(item.system for item in systems)
+    settings = read_settings(trajectory)
+    kinds = (ParticleSettings, ModularSettings, SparseSettings)
+    if not isinstance(settings, kinds):
+        names = ", ".join(kind.system for kind in kinds)
         raise TrajectoryError(
             f"attribute system: found {settings.system}, expected one of {names}"
         )
@@ -138,12 +131,9 @@ def _with_kinds(result: xr.Dataset) -> xr.Dataset:
         "flag_values": values,
         "flag_meanings": " ".join(STABILITY_KINDS),
     }
-    result["growing_modes"] = (
-        ("run", "step"),
-        count,
-        dimensionless("number of growing modes"),
-    )
-    result["kind"] = (("run", "step"), stability_kinds(modes), kind)
+    dims, meaning = ("run", "step"), dimensionless("number of growing modes")
+    result["growing_modes"] = (dims, count, meaning)
+    result["kind"] = (dims, stability_kinds(modes), kind)
     return result
 
 
@@ -152,11 +142,9 @@ def _parameters(trajectory: xr.Dataset) -> int:
     settings = read_settings(trajectory)
     if isinstance(settings, RecordedSettings):
         return settings.parameters
-    return (
-        0
-        if isinstance(_check_system(trajectory), ParticleSettings)
-        else sum(networks.network_of(trajectory).lengths)
-    )
+    if isinstance(_check_system(trajectory), ParticleSettings):
+        return 0
+    return sum(networks.network_of(trajectory).lengths)
 
 
 def frame_indices(

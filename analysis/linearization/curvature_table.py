@@ -3,7 +3,7 @@ runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Literal
 
@@ -20,6 +20,7 @@ from analysis.output.tables import (
     make_table,
 )
 from analysis.statistics.intervals import (
+    Interval,
     binomial_interval,
     mean_interval,
     median_interval,
@@ -46,6 +47,21 @@ def finite_values_at(values: xr.DataArray, index: int) -> np.ndarray:
     return item[np.isfinite(item)]
 
 
+def intervals_at(
+    result: xr.Dataset,
+    index: int,
+    names: Iterable[str],
+    interval: Callable[[np.ndarray], Interval] = median_interval,
+) -> dict[str, float]:
+    """The columns of the medians over runs of some variables at a step, or of other
+    estimates, with their intervals."""
+    row = {}
+    for name in names:
+        values = finite_values_at(result[name], index)
+        row |= interval_columns(name, interval(values))
+    return row
+
+
 def with_derived_variables(result: xr.Dataset) -> xr.Dataset:
     """The result of `linearize_trajectory` with `largest_growth` and `lowest_chance`
     (run, step)."""
@@ -70,42 +86,31 @@ def tabulate_curvature(result: xr.Dataset) -> pd.DataFrame:
         others, other_interval = _NETWORK_MEANS, partial(mean_interval, limits=(0, 1))
     rows = []
     for index, step in enumerate(result["step"].values.tolist()):
-        kind, sharpness = (
-            result["kind"].isel(step=index).values,
-            finite_values_at(result["sharpness"], index),
-        )
+        kind = result["kind"].isel(step=index).values
         row = {"step": step, "runs": int((kind != NONE).sum())}
-        for name in _MEDIANS:
-            row |= interval_columns(
-                name, median_interval(finite_values_at(result[name], index))
-            )
-        above = binomial_interval(
-            int((sharpness > result.attrs["threshold"]).sum()), len(sharpness)
-        )
+        row |= intervals_at(result, index, _MEDIANS)
+        sharpness = finite_values_at(result["sharpness"], index)
+        count = int((sharpness > result.attrs["threshold"]).sum())
+        above = binomial_interval(count, len(sharpness))
         row |= interval_columns("above_threshold", above)
-        for name in others:
-            row |= interval_columns(
-                name, other_interval(finite_values_at(result[name], index))
-            )
+        row |= intervals_at(result, index, others, other_interval)
         for name, flag in STABILITY_KINDS.items():
             if flag != NONE:
-                row |= interval_columns(
-                    name, binomial_interval(int((kind == flag).sum()), row["runs"])
-                )
+                fraction = binomial_interval(int((kind == flag).sum()), row["runs"])
+                row |= interval_columns(name, fraction)
         rows.append(row)
     return make_table(rows)
 
 
 def curvature_columns(result: xr.Dataset) -> list[Column]:
     """The printed columns of `tabulate_curvature`."""
-    columns = [Column("step", "step"), Column("runs", "runs")]
-    for name, heading in _MEDIANS.items():
-        columns.append(Column(heading, text=median_text(name)))
     above = f"above 2/lr = {result.attrs['threshold']:.4g}, %"
-    columns.append(_percent(above, "above_threshold", "bounds"))
+    columns = [
+        *median_columns(_MEDIANS),
+        _percent(above, "above_threshold", "bounds"),
+    ]
     if result.attrs["system"] == "particles":
-        for name, heading in _PARTICLE_MEDIANS.items():
-            columns.append(Column(heading, text=median_text(name)))
+        columns += median_columns(_PARTICLE_MEDIANS)[2:]
     else:
         for name, heading in _NETWORK_MEANS.items():
             if name.endswith("chance"):
@@ -121,6 +126,14 @@ def _percent(
     heading: str, name: str, interval: Literal["bounds", "half-width"] = "half-width"
 ) -> Column:
     return Column(heading, name, digits=1, interval=interval, scale=100)
+
+
+def median_columns(headings: Mapping[str, str]) -> list[Column]:
+    """The columns of the step, the number of runs, and medians with their intervals."""
+    medians = [
+        Column(heading, text=median_text(name)) for name, heading in headings.items()
+    ]
+    return [Column("step", "step"), Column("runs", "runs"), *medians]
 
 
 def median_text(name: str) -> Callable[[dict], str]:
@@ -157,31 +170,25 @@ def escape_summary(result: xr.Dataset) -> str:
     runs = int((result["escape_step"] >= 0).sum())
     if not runs:
         return "In no run does the training loss fall below the chance level."
-    means = {
-        name: mean_interval(
-            result[f"escape_{name}"].dropna("run").values, limits=(0, 1)
-        )
+    means = [
+        mean_interval(result[f"escape_{name}"].dropna("run").values, limits=(0, 1))
         for name in (
             "lowest_share",
             "highest_share",
             "negative_share",
             "negative_chance",
         )
-    }
-    lowest, highest, negative = (
-        format_percent_plus_minus(mean) for mean in list(means.values())[:3]
-    )
+    ]
+    lowest, highest, negative = map(format_percent_plus_minus, means[:3])
     sentence = (
         f"At the largest fall of the training loss below that of a guess ({runs} runs),"
         f" of the squared movement\n{lowest}% are along the direction of the lowest"
         f" eigenvalue, {highest}% along that of the highest\n(chance"
         f" {100 / result.attrs['parameters']:.2g}%)"
     )
-    if np.isnan(
-        means["negative_share"].value
-    ):  # only both ends of the spectrum are known
+    if np.isnan(means[2].value):  # only both ends of the spectrum are known
         return f"{sentence}."
-    chance = _format_chance(list(means["negative_chance"]))
+    chance = _format_chance(list(means[3]))
     return (
         f"{sentence}, {negative}% within those of all negative ones (chance {chance}%)."
     )

@@ -14,12 +14,9 @@ trajectories."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-
-from analysis.output.results import dimensionless
 
 NULL_MODE_TOLERANCE = 1e-6
 """Fraction of a frame's largest rate up to which a growth rate counts as zero."""
@@ -81,31 +78,7 @@ def stability_kinds(modes: Eigenmodes) -> np.ndarray:
     """The value of `STABILITY_KINDS` of each frame: (..., mode) -> (...) int8. Both
     ends of a spectrum suffice."""
     null = _null_rate(modes)
-    grow, decay = (
-        (modes.growth > null).any(axis=-1),
-        (modes.growth < -null).any(axis=-1),
-    )
+    grow = (modes.growth > null).any(axis=-1)
+    decay = (modes.growth < -null).any(axis=-1)
     kind = np.where(grow, np.where(decay, SADDLE, UNSTABLE), STABLE)
     return np.where(np.isfinite(modes.growth).any(axis=-1), kind, NONE).astype(np.int8)
-
-
-def stack_frames(
-    variables: Mapping[str, tuple[tuple[str, ...], str]],
-    sizes: Mapping[str, int],
-    jobs: Sequence[tuple[int, int]],
-    frames: Sequence[Mapping[str, Any] | None],
-) -> dict[str, tuple]:
-    """Variables (run, step, ...) of a dataset from the values of single frames.
-
-    variables: further dimensions and meaning of each; sizes: of all dimensions; jobs:
-    run and step of each frame. Frames that are None are filled with NaN, and shorter
-    arrays are padded with NaN at the end."""
-    data = {}
-    for name, (dims, meaning) in variables.items():
-        values = np.full([sizes[dim] for dim in ("run", "step", *dims)], np.nan)
-        for (run, step), frame in zip(jobs, frames, strict=True):
-            if frame is not None:
-                index: Any = (run, step, *map(slice, np.shape(frame[name])))
-                values[index] = frame[name]
-        data[name] = (("run", "step", *dims), values, dimensionless(meaning))
-    return data

@@ -35,21 +35,25 @@ dimensionless."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import sorted_eigenmodes, stack_frames
+from analysis.linearization.eigenmodes import sorted_eigenmodes
+from analysis.linearization.frame_results import (
+    Variables,
+    frame_dataset,
+    valid_jobs,
+)
+from analysis.statistics.division import ratio
 from analysis.structures.embedding_arrays import check_embedding
 from dynamics.errors import TrajectoryError
 from dynamics.particles.pair_forces import TINY
 from dynamics.particles.pair_list import PairList
 from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import read_settings
 
 _MAX_COORDINATES = 1000
@@ -145,9 +149,7 @@ class _PairLaw:
         points[(points * points).sum(-1) <= TINY] = 0.0
         apart = np.moveaxis(points[:, None] - points, -1, 0)  # (axis, pair, other pair)
         square = (apart * apart).sum(0)
-        inverse = np.divide(
-            1.0, np.sqrt(square), out=np.zeros_like(square), where=square > TINY
-        )
+        inverse = ratio(1.0, np.sqrt(square) * (square > TINY), 0.0)
         repel, aligned = self._balances(points, inverse)
 
         # the force of q on p is strength times d; its derivative by s_q is bend d d^T -
@@ -159,13 +161,8 @@ class _PairLaw:
         strength = push - attract
         bend = 2 * push * inverse**2 - attract * inverse**2
         length = np.linalg.norm(points, axis=-1)
-        unit = np.divide(
-            points,
-            length[:, None],
-            out=np.zeros_like(points),
-            where=length[:, None] > 0,
-        )
-        reach = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
+        unit = ratio(points, length[:, None], 0.0)
+        reach = ratio(1.0, length, 0.0)
 
         on_pairs = (
             np.stack([(strength * item).sum(-1) for item in apart], -1) + aligned @ unit
@@ -272,7 +269,7 @@ def step_rule_field(
         else force
     )
     size = np.linalg.norm(groups, axis=-1, keepdims=True)
-    unit = np.divide(groups, size, out=np.full(groups.shape, np.nan), where=size > 0)
+    unit = ratio(groups, size)
     rows = jacobian.reshape(*groups.shape, n * dim)
     along = np.einsum("...ga,...gax->...gx", unit, rows)
     scale = np.sqrt(n) if settings.step_rule == "direction" else 1.0
@@ -323,7 +320,7 @@ def free_directions(embedding: np.ndarray, settings: ParticleSettings) -> np.nda
 def _unit(rows: np.ndarray) -> np.ndarray:
     """Rows (..., coordinate) scaled to length 1; rows of length 0 stay."""
     size = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return np.divide(rows, size, out=np.zeros_like(rows), where=size > 0)
+    return ratio(rows, size, 0.0)
 
 
 def constrained_field(
@@ -344,8 +341,7 @@ def constrained_field(
         axes = -2 if settings.variance == "axis" else (-2, -1)
         size = (x * x).sum(axis=axes, keepdims=True)
         inner = (x * field.force).sum(axis=axes, keepdims=True)
-        ratio = np.divide(inner, size, out=np.full(size.shape, np.nan), where=size > 0)
-        pull = np.broadcast_to(ratio, (*x.shape[:-2], 1, dim))
+        pull = np.broadcast_to(ratio(inner, size), (*x.shape[:-2], 1, dim))
     basis = free_directions(x, settings)
     broadcast_to = np.broadcast_to(pull, x.shape).reshape(*x.shape[:-2], n * dim)
     by_basis = field.jacobian @ basis - broadcast_to[..., None] * basis
@@ -423,27 +419,21 @@ def force_spectra(
         .transpose("run", "step", "token", "axis")
         .values.astype(np.float64)
     )
-    jobs = [
-        (int(run), int(step)) for run, step in np.argwhere(valid_frames(some).values)
-    ]
-    spectras = [
+    jobs = valid_jobs(trajectory, frames)
+    is_hidden = True if quiet else None
+    spectra = [
         _frame_spectra(x[job], settings, pairs)
-        for job in tqdm(
-            jobs, "modes", unit="frame", disable=True if quiet else None, leave=False
-        )
+        for job in tqdm(jobs, "modes", unit="frame", disable=is_hidden, leave=False)
     ]
-    sizes = {"run": len(x), "step": len(frames)}
-    for dim, name in (("mode", "growth_rate"), ("force_mode", "force_growth_rate")):
-        sizes[dim] = max((np.size(frame[name]) for frame in spectras), default=0)
-    coords = {"step": some["step"].values, "seed": ("run", trajectory["seed"].values)}
-    return xr.Dataset(
-        stack_frames(_VARIABLES, sizes, jobs, spectras),
-        coords,
-        {"lr": settings.step_size},
-    )
+    sizes = {
+        dim: max((np.size(frame[name]) for frame in spectra), default=0)
+        for dim, name in (("mode", "growth_rate"), ("force_mode", "force_growth_rate"))
+    }
+    result = frame_dataset(trajectory, frames, _VARIABLES, sizes, jobs, spectra)
+    return result.assign_attrs(lr=settings.step_size)
 
 
-_VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
+_VARIABLES: Variables = {
     "growth_rate": (("mode",), "growth rate of a mode of the normalised motion"),
     "rotation_rate": (("mode",), "rotation rate of a mode of the normalised motion"),
     "force_growth_rate": (
@@ -455,13 +445,10 @@ _VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
         "imaginary part of an eigenvalue of the force's Jacobian",
     ),
     "asymmetry": (
-        (),
-        (
-            "Frobenius norm of the antisymmetric part of the force's Jacobian over that"
-            " of the Jacobian"
-        ),
+        "Frobenius norm of the antisymmetric part of the force's Jacobian over that"
+        " of the Jacobian"
     ),
-    "rest": ((), "norm of the normalised force over that of the force; 0 at rest"),
+    "rest": "norm of the normalised force over that of the force; 0 at rest",
 }
 
 

@@ -38,13 +38,19 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import stack_frames
+from analysis.linearization.frame_results import (
+    Variables,
+    frame_dataset,
+    model_attributes,
+    valid_jobs,
+)
 from analysis.linearization.hessians import (
     ExtremeEigenpairs,
     hessian_vector_product,
     lanczos,
 )
 from analysis.linearization.network_curvature import movement_fractions
+from analysis.output.results import results_until_interrupted
 from dynamics.recording.model_loss import (
     FlatLoss,
     ModelLoss,
@@ -95,24 +101,17 @@ SPECTRUM_SCALARS = {
     ),
     "products": "number of products of the Hessian with vectors",
 }
-_VARIABLES = {
-    **{name: ((), meaning) for name, meaning in SPECTRUM_SCALARS.items()},
-    "eigenvalue": (
-        ("mode",),
-        "eigenvalues of the Hessian at both ends of the spectrum, ascending",
-    ),
-    "residual": (
-        ("mode",),
-        "|H v - lambda v| over the largest magnitude of an eigenvalue",
-    ),
-    "gradient_along": (
-        ("mode",),
-        "fraction of the squared gradient along each eigenvector",
-    ),
+_MODE_MEANINGS = {
+    "eigenvalue": "eigenvalues of the Hessian at both ends of the spectrum, ascending",
+    "residual": "|H v - lambda v| over the largest magnitude of an eigenvalue",
+    "gradient_along": "fraction of the squared gradient along each eigenvector",
     "update_along": (
-        ("mode",),
-        "fraction of the squared update to the next frame along each eigenvector",
+        "fraction of the squared update to the next frame along each eigenvector"
     ),
+}
+_VARIABLES: Variables = {
+    **SPECTRUM_SCALARS,
+    **{name: (("mode",), meaning) for name, meaning in _MODE_MEANINGS.items()},
 }
 
 
@@ -227,58 +226,40 @@ def model_curvature(
         raise SettingsError("eigenvalues", options.eigenvalues, limit)
     modes = min(2 * options.eigenvalues, model.size)
     valid = valid_frames(trajectory).values
-    jobs = [
-        (run, place)
-        for run in range(len(valid))
-        for place, frame in enumerate(frames)
-        if valid[run, frame]
-    ]
-    result: list[dict[str, Any] | None] = []
+    jobs = valid_jobs(trajectory, frames)
+    bar = tqdm(
+        total=len(jobs),
+        desc="spectra",
+        unit="frame",
+        disable=True if quiet else None,
+        leave=False,
+    )
+
+    def measure(job: tuple[int, int]) -> dict[str, Any] | None:
+        run, place = job
+        spectrum = _FrameSpectrum(model, options, run, frames[place], valid, bar)
+        result = spectrum.measure()
+        bar.update()
+        return result
+
     with differentiable_twice():
         if jobs and log is not None:
-            log(
-                describe_cost(
-                    model, options, (jobs[0][0], frames[jobs[0][1]]), len(jobs)
-                )
-            )
-        try:
-            with tqdm(
-                total=len(jobs),
-                desc="spectra",
-                unit="frame",
-                disable=True if quiet else None,
-                leave=False,
-            ) as bar:
-                for run, place in jobs:
-                    result.append(
-                        _FrameSpectrum(
-                            model, options, run, frames[place], valid, bar
-                        ).measure()
-                    )
-                    bar.update()
-        except KeyboardInterrupt:
-            if not result:
-                raise
-    left = len(jobs) - len(result)
-    sizes = {"run": len(valid), "step": len(frames), "mode": modes}
-    coords = {
-        "step": trajectory["step"].values[list(frames)],
-        "seed": ("run", trajectory["seed"].values),
-    }
-    settings = read_settings(trajectory)
+            run, place = jobs[0]
+            log(describe_cost(model, options, (run, frames[place]), len(jobs)))
+        with bar:
+            spectra = results_until_interrupted(measure, jobs)
     attributes = {
+        **model_attributes(trajectory),
         "parameters": model.size,
-        "lr": float(settings.time_step),
-        "system": settings.system,
-        "model": getattr(settings, "model", settings.system),
-        "frames_left": left,
+        "lr": float(read_settings(trajectory).time_step),
+        "frames_left": len(jobs) - len(spectra),
         **dataclasses.asdict(options),
         "mode": model.modes.description,
         "normalisation": ", ".join(sorted(model.modes.statistics)),
     }
-    return xr.Dataset(
-        stack_frames(_VARIABLES, sizes, jobs[: len(result)], result), coords, attributes
-    )
+    sizes = {"mode": modes}
+    result = frame_dataset(trajectory, frames, _VARIABLES, sizes, jobs, spectra)
+    return result.assign_attrs(attributes)
 
 
 def describe_cost(
@@ -358,16 +339,11 @@ def spectrum_ends(
         matrix = torch.stack([product(axis) for axis in torch.eye(size).double()])
         values, vectors = np.linalg.eigh((matrix + matrix.T).numpy() / 2)
         return ExtremeEigenpairs(values, vectors), float(np.abs(values).max())
-    scale = float(
-        np.abs(
-            lanczos(product, size, 1, "LM", _SCALE_TOLERANCE, _SCALE_BASIS).values[0]
-        )
-    )
+    largest = lanczos(product, size, 1, "LM", _SCALE_TOLERANCE, _SCALE_BASIS)
+    scale = float(np.abs(largest.values[0]))
     if not scale > 0:
-        return (
-            ExtremeEigenpairs(np.full(count, scale), np.full((size, count), np.nan)),
-            scale,
-        )
+        nowhere = np.full((size, count), np.nan)
+        return ExtremeEigenpairs(np.full(count, scale), nowhere), scale
     return lanczos(product, size, count, which, tolerance / 3, basis, 2 * scale), scale
 
 
@@ -378,13 +354,8 @@ def relative_residuals(
     not found."""
     if np.isnan(pairs.vectors).any():
         return np.full(len(pairs.values), np.nan)
-    applied = np.stack(
-        [
-            product(torch.from_numpy(vector.copy())).numpy()
-            for vector in pairs.vectors.T
-        ],
-        axis=-1,
-    )
+    vectors = torch.tensor(pairs.vectors.T)
+    applied = torch.stack([product(vector) for vector in vectors], dim=-1).numpy()
     return np.linalg.norm(applied - pairs.vectors * pairs.values, axis=0) / scale
 
 
@@ -435,21 +406,13 @@ class _FrameSpectrum:
         valid: np.ndarray,
         bar: tqdm,
     ) -> None:
-        self.model, self.options, self.run, self.frame, self.bar = (
-            model,
-            options,
-            run,
-            frame,
-            bar,
-        )
+        self.model, self.options, self.bar = model, options, bar
+        self.run, self.frame = run, frame
         self.row, self.products = model.row(run, frame), 0
-        self.losses = model.losses(run, frame)
-        follows = frame + 1 < valid.shape[1] and valid[run, frame + 1]
-        self.update = (
-            (model.row(run, frame + 1) - self.row).cpu().double().numpy()
-            if follows
-            else None
-        )
+        self.losses, self.update = model.losses(run, frame), None
+        if frame + 1 < valid.shape[1] and valid[run, frame + 1]:
+            change = model.row(run, frame + 1) - self.row
+            self.update = change.cpu().double().numpy()
 
     def measure(self) -> dict[str, float | np.ndarray] | None:
         """The variables, or None if the loss or its gradient is not finite."""
@@ -472,9 +435,8 @@ class _FrameSpectrum:
         else:
             trace, error = hutchinson_trace(product, size, options.probes)
         along = gradient.cpu().double().numpy()
-        gradient_along, update_along = (
-            movement_fractions(pairs.vectors, item) for item in (along, self.update)
-        )
+        gradient_along = movement_fractions(pairs.vectors, along)
+        update_along = movement_fractions(pairs.vectors, self.update)
         rate, limit = stability_rates(self.model.trajectory, self.run, self.frame)
         preconditioned = self._preconditioned_sharpness(product)
         return {

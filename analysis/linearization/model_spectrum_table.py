@@ -4,15 +4,20 @@ intervals over runs."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from analysis.linearization.curvature_table import finite_values_at, median_text
-from analysis.output.tables import Column, interval_columns, make_table
-from analysis.statistics.intervals import mean_interval, median_interval
+from analysis.linearization.curvature_table import (
+    finite_values_at,
+    intervals_at,
+    median_columns,
+)
+from analysis.output.tables import Column, make_table
+from analysis.statistics.intervals import mean_interval
 
 _MEDIANS = {
     "loss": "loss",
@@ -37,37 +42,26 @@ def tabulate_model(result: xr.Dataset) -> pd.DataFrame:
     rows = []
     for index, step in enumerate(result["step"].values.tolist()):
         row = {"step": step, "runs": len(finite_values_at(result["loss"], index))}
-        for name in (*_MEDIANS, *_OTHERS):
-            row |= interval_columns(
-                name, median_interval(finite_values_at(result[name], index))
-            )
-        for name in _MEANS:
-            row |= interval_columns(
-                name,
-                mean_interval(finite_values_at(result[name], index), limits=(0, 1)),
-            )
+        row |= intervals_at(result, index, (*_MEDIANS, *_OTHERS))
+        row |= intervals_at(
+            result, index, _MEANS, partial(mean_interval, limits=(0, 1))
+        )
         rows.append(row)
     return make_table(rows)
 
 
 def model_columns(result: xr.Dataset) -> list[Column]:
     """The printed columns of `tabulate_model`."""
-    names = [name for name in _MEDIANS if result[name].notnull().any()]
-    return [
-        Column("step", "step"),
-        Column("runs", "runs"),
-        *(Column(_MEDIANS[name], text=median_text(name)) for name in names),
-        *(
-            Column(
-                heading.format(result.attrs["eigenvalues"]),
-                name,
-                digits=2,
-                interval="half-width",
-                scale=100,
-            )
-            for name, heading in _MEANS.items()
-        ),
-    ]
+    headings = {
+        name: heading
+        for name, heading in _MEDIANS.items()
+        if result[name].notnull().any()
+    }
+    columns = median_columns(headings)
+    for name, heading in _MEANS.items():
+        words = heading.format(result.attrs["eigenvalues"])
+        columns.append(Column(words, name, 2, "half-width", scale=100))
+    return columns
 
 
 def loss_warning(result: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:

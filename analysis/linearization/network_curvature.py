@@ -22,7 +22,7 @@ frame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -31,7 +31,12 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE, stack_frames
+from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
+from analysis.linearization.frame_results import (
+    Variables,
+    frame_dataset,
+    valid_jobs,
+)
 from analysis.linearization.hessians import (
     LossFunction,
     estimate_trace,
@@ -70,14 +75,12 @@ CURVATURE_SCALARS = {
     ),
 }
 
-_VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
-    **{name: ((), meaning) for name, meaning in CURVATURE_SCALARS.items()},
+_LAYER = ("layer",)
+_VARIABLES: Variables = {
+    **CURVATURE_SCALARS,
     "eigenvalue": (("mode",), "eigenvalues of the Hessian, ascending"),
-    "layer_lowest": (("layer",), "lowest eigenvalue of the Hessian's block of a layer"),
-    "layer_highest": (
-        ("layer",),
-        "highest eigenvalue of the Hessian's block of a layer",
-    ),
+    "layer_lowest": (_LAYER, "lowest eigenvalue of the Hessian's block of a layer"),
+    "layer_highest": (_LAYER, "highest eigenvalue of the Hessian's block of a layer"),
 }
 
 _Network = ConstantAttention | ClusteringHead
@@ -113,16 +116,11 @@ def _dense_frame(
     values, vectors = (item.numpy() for item in torch.linalg.eigh(hessian))
     fractions = movement_fractions(vectors, movement)
     negative = values < -NULL_MODE_TOLERANCE * np.abs(values).max()
-    blocks = [
-        slice(begin, begin + n)
-        for begin, n in zip(network.begins.values(), network.lengths, strict=True)
-    ]
-    layers = np.array(
-        [
-            torch.linalg.eigvalsh(hessian[block, block]).numpy()[[0, -1]]
-            for block in blocks
-        ]
-    )
+    layers = []
+    for begin, length in zip(network.begins.values(), network.lengths, strict=True):
+        block = hessian[begin : begin + length, begin : begin + length]
+        layers.append(torch.linalg.eigvalsh(block)[[0, -1]].numpy())
+    lowest, highest = np.transpose(layers)
     sharpness = values[-1]
     if not (rates == 1).all():
         root = torch.from_numpy(np.sqrt(rates))
@@ -136,8 +134,8 @@ def _dense_frame(
         "negative_chance": negative.mean(),
         "highest_share": fractions[-1],
         "eigenvalue": values,
-        "layer_lowest": layers[:, 0],
-        "layer_highest": layers[:, 1],
+        "layer_lowest": lowest,
+        "layer_highest": highest,
     }
 
 
@@ -199,12 +197,7 @@ def loss_curvature(
         )
     rows = flat_weight_pairs(trajectory, network, frames)
     valid = valid_frames(trajectory).values
-    jobs = [
-        (run, place)
-        for run in range(len(valid))
-        for place, frame in enumerate(frames)
-        if valid[run, frame]
-    ]
+    jobs = valid_jobs(trajectory, frames)
     parameters, rates = sum(network.lengths), relative_learning_rates(network)
     objectives = [
         training_objective(network, int(seed)) for seed in trajectory["seed"].values
@@ -220,24 +213,16 @@ def loss_curvature(
                 return None
             return _lanczos_frame(objectives[run].loss, row, rates, movement)
         hessian = objectives[run].hessian(row)
-        return (
-            _dense_frame(hessian, network, rates, movement)
-            if torch.isfinite(hessian).all()
-            else None
-        )
+        if not torch.isfinite(hessian).all():
+            return None
+        return _dense_frame(hessian, network, rates, movement)
 
-    threads = map_in_threads(frame_curvature, jobs, "Hessians", quiet)
-    sizes = {"run": len(valid), "step": len(frames), "layer": len(network.variables)}
-    sizes["mode"] = parameters if parameters <= _MAX_DENSE else 2 * _ENDS
-    coords = {
-        "step": trajectory["step"].values[list(frames)],
-        "seed": ("run", trajectory["seed"].values),
-    }
-    coords["layer"] = list(network.variables)
-    attributes = {"parameters": parameters, "lr": float(network.settings.lr)}
-    return xr.Dataset(
-        stack_frames(_VARIABLES, sizes, jobs, threads), coords, attributes
-    )
+    frame_values = map_in_threads(frame_curvature, jobs, "Hessians", quiet)
+    modes = parameters if parameters <= _MAX_DENSE else 2 * _ENDS
+    sizes = {"layer": len(network.variables), "mode": modes}
+    result = frame_dataset(trajectory, frames, _VARIABLES, sizes, jobs, frame_values)
+    result = result.assign_coords(layer=list(network.variables))
+    return result.assign_attrs(parameters=parameters, lr=float(network.settings.lr))
 
 
 def flat_weight_pairs(
@@ -281,15 +266,8 @@ def map_in_threads(
         with ThreadPoolExecutor(
             threads, initializer=torch.set_num_threads, initargs=(1,)
         ) as pool:
-            result = pool.map(function, jobs)
-            return list(
-                tqdm(
-                    result,
-                    what,
-                    len(jobs),
-                    disable=True if quiet else None,
-                    leave=False,
-                )
-            )
+            results = pool.map(function, jobs)
+            is_hidden = True if quiet else None
+            return list(tqdm(results, what, len(jobs), disable=is_hidden, leave=False))
     finally:
         torch.set_num_threads(threads)

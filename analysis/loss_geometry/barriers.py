@@ -9,22 +9,23 @@ Hayase and Srinivasa 2022, arXiv 2209.04836)."""
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
+from analysis.linearization.frame_results import model_attributes
 from analysis.loss_geometry.frame_measures import few_threads
 from analysis.loss_geometry.parameter_planes import losses_at
 from analysis.loss_geometry.training_loss import training_model
-from analysis.output.results import dimensionless
+from analysis.output.results import labelled
+from analysis.output.tables import Column
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel
 from dynamics.settings import SettingsError, check_integer
 from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.schema import read_settings
 
 Units = Mapping[str, int]
 """Variables whose entries along an axis belong to the hidden units of a layer."""
@@ -91,49 +92,39 @@ def loss_barriers(
     rows = [model.row(0, frame) for model in models]
     _check_units(models[0], units)
     fraction = torch.linspace(0, 1, points, dtype=rows[0].dtype)
-    lines = []
+    pairs = list(itertools.combinations(range(len(runs)), 2))
+    loss = np.full((2, len(pairs), points), np.nan)  # (matched, pair, fraction)
     with few_threads(models[0], points), torch.no_grad():
-        for first, second in itertools.combinations(range(len(runs)), 2):
+        for pair, (first, second) in enumerate(pairs):
             losses = models[first].losses(0, frame)
             ends = [rows[second]]
             if units:
                 ends.append(match_units(models[0], rows[first], rows[second], units))
-            on_lines = [
-                losses_at(losses, torch.lerp(rows[first], end, fraction[:, None]))
-                for end in ends
-            ]
-            lines.append(
-                np.stack(on_lines if units else [*on_lines, np.nan * on_lines[0]])
-            )
-    loss = np.stack(lines)  # (pair, matched, fraction)
+            for matched, end in enumerate(ends):
+                line = torch.lerp(rows[first], end, fraction[:, None])
+                loss[matched, pair] = losses_at(losses, line)
     straight = loss[..., :1] + fraction.numpy() * (loss[..., -1:] - loss[..., :1])
     barrier = (loss - straight).max(axis=-1)
-    pairs = np.array(list(itertools.combinations(trajectory["seed"].values[runs], 2)))
-    words = ("", "with matched hidden units")
-    data: dict[str, Any] = {}
-    for index, prefix in enumerate(("", "matched_")):
-        long_name = f"training loss on the line {words[index]}".strip()
-        data[f"{prefix}loss"] = (
-            ("pair", "fraction"),
-            loss[:, index],
-            dimensionless(long_name),
-        )
-        data[f"{prefix}barrier"] = (
-            "pair",
-            barrier[:, index],
-            dimensionless(f"barrier of the {long_name}"),
-        )
-    settings = read_settings(trajectory)
+    data: dict[str, tuple] = {}
+    for matched, (prefix, words) in enumerate(
+        (("", ""), ("matched_", " with matched hidden units"))
+    ):
+        long_name = f"training loss on the line{words}"
+        line = {f"{prefix}loss": (loss[matched], long_name)}
+        largest = {
+            f"{prefix}barrier": (barrier[matched], f"barrier of the {long_name}")
+        }
+        data |= labelled(("pair", "fraction"), **line) | labelled("pair", **largest)
+    first, second = trajectory["seed"].values[runs[pairs]].T
     return xr.Dataset(
         data,
         {
             "fraction": fraction.numpy(),
-            "first": ("pair", pairs[:, 0]),
-            "second": ("pair", pairs[:, 1]),
+            "first": ("pair", first),
+            "second": ("pair", second),
         },
         {
-            "system": settings.system,
-            "model": getattr(settings, "model", settings.system),
+            **model_attributes(trajectory),
             "step": int(trajectory["step"].values[frame]),
         },
     )
@@ -145,12 +136,10 @@ def match_units(
     """The second parameters (parameter,) with their hidden units permuted so that the
     inner product with the first ones is largest."""
     target, weights = model.unflatten(first), model.unflatten(second)
-    name, axis = next(iter(units.items()))
-    count = model.shapes[name][axis]
     first_units, second_units = (
         torch.cat(
             [
-                by_name[name].movedim(axis, 0).reshape(count, -1)
+                by_name[name].movedim(axis, 0).reshape(model.shapes[name][axis], -1)
                 for name, axis in units.items()
             ],
             dim=1,
@@ -159,13 +148,25 @@ def match_units(
     )
     products = first_units @ second_units.T
     _, order = linear_sum_assignment(products.numpy(), maximize=True)
-    permuted = {
-        name: value.index_select(units[name], torch.from_numpy(order))
-        if name in units
-        else value
-        for name, value in weights.items()
-    }
-    return torch.cat([value.reshape(-1) for value in permuted.values()])
+    for name, axis in units.items():
+        weights[name] = weights[name].index_select(axis, torch.from_numpy(order))
+    return torch.cat([value.reshape(-1) for value in weights.values()])
+
+
+BARRIER_COLUMNS = [
+    Column("seeds", text=lambda row: f"{row['first']}, {row['second']}"),
+    Column("barrier", "barrier", digits=4),
+    Column("with matched units", "matched_barrier", digits=4),
+]
+BARRIER_LEGEND = """
+Barrier: largest difference of the training loss on the straight line between two runs
+from the straight line between the losses of its ends, on the data of the first. Matched:
+the hidden units of the second run are permuted to those of the first."""
+
+
+def barrier_table(result: xr.Dataset) -> pd.DataFrame:
+    """A row for each pair of runs of the result of `loss_barriers`."""
+    return result[["barrier", "matched_barrier"]].to_dataframe().reset_index(drop=True)
 
 
 def _check_units(model: RecordedModel, units: Units | None) -> None:

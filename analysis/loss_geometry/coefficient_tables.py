@@ -20,7 +20,7 @@ CALIBRATION_COLUMNS = [
 """Columns of `calibration_table`."""
 
 
-def learning_table(result: xr.Dataset) -> pd.DataFrame:
+def coefficient_table(result: xr.Dataset) -> pd.DataFrame:
     """A row for each step of the result of `learning_coefficients`: the coefficient of
     one run with its standard error, or the median of several with its interval."""
     rows = []
@@ -35,8 +35,8 @@ def learning_table(result: xr.Dataset) -> pd.DataFrame:
     return make_table(rows)
 
 
-def learning_columns(result: xr.Dataset) -> list[Column]:
-    """The printed columns of `learning_table`."""
+def coefficient_columns(result: xr.Dataset) -> list[Column]:
+    """The printed columns of `coefficient_table`."""
     of = "median llc" if result.sizes["run"] > 1 else "llc"
     return [
         Column("step", "step"),

@@ -2,7 +2,7 @@
 frames, which can be interrupted, and one layout of the result."""
 
 import contextlib
-import itertools
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,15 +10,19 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import stack_frames
+from analysis.linearization.frame_results import (
+    Variables,
+    frame_dataset,
+    model_attributes,
+    valid_jobs,
+)
 from analysis.linearization.hessians import lanczos
 from analysis.linearization.model_spectrum import hessian_product
 from analysis.loss_geometry.training_loss import training_model
+from analysis.output.results import results_until_interrupted
 from dynamics.networks.threads import single_torch_thread
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel, differentiable_twice
-from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.schema import read_settings
 
 SMALL = 2**22
 """Bytes of tensors at work below which one thread of torch is faster."""
@@ -30,8 +34,8 @@ def measure_frames(
     trajectory: xr.Dataset,
     frames: Sequence[int],
     measure: Callable[[RecordedModel, int], Mapping[str, Any]],
-    variables: Mapping[str, tuple[tuple[str, ...], str]],
-    sizes: Mapping[str, int],
+    variables: Variables,
+    sizes: Mapping[str, int] | None = None,
     *,
     functions: ModelFile | None = None,
     dtype: torch.dtype = torch.float64,
@@ -48,47 +52,24 @@ def measure_frames(
     copies: number of copies of the parameters that are computed at once; before: called
     with the first model, frame and the number of frames. Raises SettingsError,
     TrajectoryError."""
-    valid = valid_frames(trajectory).values
-    jobs = [
-        (run, place)
-        for run, place in itertools.product(range(len(valid)), range(len(frames)))
-        if valid[run, frames[place]]
-    ]
-    results: list[Mapping[str, Any]] = []
-    model, of_run = training_model(trajectory, 0, functions, dtype), 0
-    with (
-        differentiable_twice(),
-        few_threads(model, copies),
-        tqdm(total=len(jobs), unit="frame", leave=False, disable=None) as bar,
-    ):
-        try:
-            if jobs and before is not None:
-                before(model, frames[jobs[0][1]], len(jobs))
-            for run, place in jobs:
-                if run != of_run:
-                    model, of_run = (
-                        training_model(trajectory, run, functions, dtype),
-                        run,
-                    )
-                results.append(measure(model, frames[place]))
-                bar.update()
-        except KeyboardInterrupt:
-            if not results:
-                raise
-    all_sizes = {"run": len(valid), "step": len(frames), **sizes}
-    settings = read_settings(trajectory)
-    coords = {
-        "step": trajectory["step"].values[list(frames)],
-        "seed": ("run", trajectory["seed"].values),
-    }
-    attributes = {
-        "system": settings.system,
-        "model": getattr(settings, "model", settings.system),
-        "parameters": model.size,
-        "frames_left": len(jobs) - len(results),
-    }
-    data = stack_frames(variables, all_sizes, jobs[: len(results)], results)
-    return xr.Dataset(data, coords, attributes)
+    jobs = valid_jobs(trajectory, frames)
+    models = functools.lru_cache(1)(
+        lambda run: training_model(trajectory, run, functions, dtype)
+    )
+    model = models(0)
+    with differentiable_twice(), few_threads(model, copies):
+        if jobs and before is not None:
+            before(model, frames[jobs[0][1]], len(jobs))
+        results = results_until_interrupted(
+            lambda job: measure(models(job[0]), frames[job[1]]),
+            tqdm(jobs, unit="frame", leave=False, disable=None),
+        )
+    result = frame_dataset(trajectory, frames, variables, sizes or {}, jobs, results)
+    return result.assign_attrs(
+        model_attributes(trajectory),
+        parameters=model.size,
+        frames_left=len(jobs) - len(results),
+    )
 
 
 def few_threads(
@@ -137,8 +118,6 @@ def sharpness(
         pair = lanczos(product, model.size, 1, "LA", TOLERANCE, BASIS)
         return {"sharpness": float(pair.values[0])}
 
-    meaning = "largest eigenvalue of the Hessian"
-    variables: dict[str, tuple[tuple[str, ...], str]] = {"sharpness": ((), meaning)}
-    return measure_frames(
-        trajectory, frames, measure, variables, {}, functions=functions
-    )["sharpness"]
+    variables = {"sharpness": "largest eigenvalue of the Hessian"}
+    result = measure_frames(trajectory, frames, measure, variables, functions=functions)
+    return result["sharpness"]

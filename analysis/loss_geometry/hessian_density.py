@@ -20,6 +20,7 @@ import xarray as xr
 from scipy.linalg import eigh_tridiagonal
 from scipy.stats import norm
 
+from analysis.linearization.frame_results import Variables
 from analysis.linearization.model_spectrum import Vectors, hessian_product
 from analysis.loss_geometry.frame_measures import measure_frames
 from dynamics.networks.from_trajectory import network_of
@@ -28,12 +29,12 @@ from dynamics.recording.model_loss import FlatLoss, RecordedModel
 from dynamics.settings import RecordedSettings, SettingsError, check_integer
 
 Matrix = Literal["hessian", "gauss_newton"]
-_VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
-    "largest": ((), "largest eigenvalue"),
-    "lowest": ((), "smallest eigenvalue"),
-    "trace": ((), "trace"),
-    "saddle_index": ((), "number of negative eigenvalues"),
-    "null_fraction": ((), "fraction of eigenvalues that are 0"),
+_VARIABLES: Variables = {
+    "largest": "largest eigenvalue",
+    "lowest": "smallest eigenvalue",
+    "trace": "trace",
+    "saddle_index": "number of negative eigenvalues",
+    "null_fraction": "fraction of eigenvalues that are 0",
     "eigenvalue": (("point",), "abscissa of the density"),
     "density": (("point",), "density of eigenvalues, with integral 1"),
 }

@@ -24,6 +24,7 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.linearization.frame_results import Variables
 from analysis.linearization.hessians import hessian_vector_product, lanczos
 from analysis.loss_geometry.frame_measures import few_threads, measure_frames
 from analysis.loss_geometry.langevin import (
@@ -38,15 +39,15 @@ from dynamics.recording.model_loss import RecordedModel, differentiable_twice
 from dynamics.recording.quantities import near_names
 from dynamics.settings import SettingsError
 
-_VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
-    "llc": ((), "local learning coefficient, mean of the chains"),
-    "llc_error": ((), "standard error of the mean of the chains"),
-    "within_error": ((), "standard error from the autocorrelation within the chains"),
-    "loss": ((), "loss of the frame"),
-    "step_size": ((), "step size of the chains"),
-    "effective_draws": ((), "effective number of draws of all chains"),
-    "drift": ((), "last third minus first third of the draws, in standard errors"),
-    "diverged_chains": ((), "number of chains that diverged and are left out"),
+_VARIABLES: Variables = {
+    "llc": "local learning coefficient, mean of the chains",
+    "llc_error": "standard error of the mean of the chains",
+    "within_error": "standard error from the autocorrelation within the chains",
+    "loss": "loss of the frame",
+    "step_size": "step size of the chains",
+    "effective_draws": "effective number of draws of all chains",
+    "drift": "last third minus first third of the draws, in standard errors",
+    "diverged_chains": "number of chains that diverged and are left out",
     "trace": (("chain", "draw"), "beta_n times the loss above that of the frame"),
 }
 STABLE = 0.2

@@ -7,10 +7,10 @@ import xarray as xr
 
 from analysis.linearization.curvature_table import (
     finite_values_at,
-    median_interval,
-    median_text,
+    intervals_at,
 )
-from analysis.output.tables import Column, interval_columns, make_table
+from analysis.linearization.curvature_table import median_columns as median_columns
+from analysis.output.tables import make_table
 
 
 def median_table(result: xr.Dataset, headings: Mapping[str, str]) -> pd.DataFrame:
@@ -19,16 +19,5 @@ def median_table(result: xr.Dataset, headings: Mapping[str, str]) -> pd.DataFram
     rows = []
     for index, step in enumerate(result["step"].values.tolist()):
         row = {"step": step, "runs": len(finite_values_at(result["loss"], index))}
-        for name in headings:
-            values = finite_values_at(result[name], index)
-            row |= interval_columns(name, median_interval(values))
-        rows.append(row)
+        rows.append(row | intervals_at(result, index, headings))
     return make_table(rows)
-
-
-def median_columns(headings: Mapping[str, str]) -> list[Column]:
-    """The printed columns of `median_table`."""
-    medians = [
-        Column(heading, text=median_text(name)) for name, heading in headings.items()
-    ]
-    return [Column("step", "step"), Column("runs", "runs"), *medians]

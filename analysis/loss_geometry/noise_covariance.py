@@ -17,6 +17,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from analysis.linearization.frame_results import Variables
 from analysis.linearization.hessians import hessian_vector_product, lanczos
 from analysis.loss_geometry.frame_measures import measure_frames
 from analysis.loss_geometry.training_loss import ExampleLoss
@@ -24,23 +25,14 @@ from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel
 from dynamics.settings import SettingsError, check_integer
 
-_VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
-    "loss": ((), "mean loss of the examples"),
-    "gradient_size": ((), "norm of the mean gradient"),
-    "noise_trace": ((), "trace of the covariance of the gradients of single examples"),
-    "noise_scale": ((), "that trace over the squared norm of the mean gradient"),
-    "noise_rank": (
-        (),
-        "effective rank of the covariance: (sum of eigenvalues)^2 over sum of squares",
-    ),
-    "noise_along_hessian": (
-        (),
-        "fraction of the trace in the space of the Hessian's leading eigenvectors",
-    ),
-    "gradient_along_hessian": (
-        (),
-        "fraction of the squared gradient in that space",
-    ),
+_VARIABLES: Variables = {
+    "loss": "mean loss of the examples",
+    "gradient_size": "norm of the mean gradient",
+    "noise_trace": "trace of the covariance of the gradients of single examples",
+    "noise_scale": "that trace over the squared norm of the mean gradient",
+    "noise_rank": "effective rank of the covariance: (sum of eigenvalues)^2 over sum of squares",
+    "noise_along_hessian": "fraction of the trace in the space of the Hessian's leading eigenvectors",
+    "gradient_along_hessian": "fraction of the squared gradient in that space",
     "noise_eigenvalue": (
         ("mode",),
         "largest eigenvalues of the covariance, descending",

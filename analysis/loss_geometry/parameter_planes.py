@@ -10,18 +10,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.linearization.frame_results import model_attributes
 from analysis.loss_geometry.frame_measures import few_threads
 from analysis.loss_geometry.training_loss import training_model
-from analysis.output.results import dimensionless
+from analysis.output.results import labelled, results_until_interrupted
+from analysis.output.tables import Column
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import FlatLoss, RecordedModel
 from dynamics.settings import SettingsError, check_choice, check_integer
 from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.schema import read_settings
 
 PlaneName = Literal["trajectory", "frames", "random"]
 MARGIN = 0.3
@@ -185,72 +187,62 @@ def loss_landscape(
         torch.linspace(float(a), float(b), points, dtype=rows.dtype)
         for a, b in zip(low, high, strict=True)
     )
-    grid = torch.cartesian_prod(v, u).flip(1)
+    grid = torch.cartesian_prod(v, u).flip(1).split(points)
     projected = surface.parameters(places)
     with few_threads(model, points), torch.no_grad():
-        frame_loss = np.array(
-            [
-                losses_at(model.losses(0, frame), row[None])[0]
-                for frame, row in zip(frames, rows, strict=True)
-            ]
-        )
+        frame_losses = [
+            losses_at(model.losses(0, frame), row[None])[0]
+            for frame, row in zip(frames, rows, strict=True)
+        ]
         projected_loss = losses_at(losses, projected)
         if log is not None:
             log(f"cost        {points} x {points} losses of {len(rows[0])} parameters")
-        loss, rows_left = _losses_on_grid(
-            losses, [surface.parameters(row) for row in grid.split(points)]
+        measured = results_until_interrupted(
+            lambda row: losses_at(losses, surface.parameters(row)),
+            tqdm(grid, unit="row", leave=False, disable=None),
         )
-    by_frame = {
-        "frame_u": (places[:, 0].numpy(), "coordinate u of the frame"),
-        "frame_v": (places[:, 1].numpy(), "coordinate v of the frame"),
-        "distance": (
-            (rows - projected).norm(dim=1).numpy(),
-            "distance of the frame from the plane",
-        ),
-        "frame_loss": (frame_loss, "loss of the frame"),
-        "projected_loss": (projected_loss, "loss of its projection on the plane"),
-    }
-    settings = read_settings(trajectory)
+    loss = np.full((points, points), np.nan)
+    loss[: len(measured)] = measured
+    distance = (rows - projected).norm(dim=1).numpy()
+    explained = (surface.explained, "fraction of the variance of the frames")
     return xr.Dataset(
         {
-            "loss": (
-                ("v", "u"),
-                loss,
-                dimensionless("training loss on the plane"),
+            **labelled(("v", "u"), loss=(loss, "training loss on the plane")),
+            **labelled("direction", explained=explained),
+            **labelled(
+                "step",
+                frame_u=(places[:, 0].numpy(), "coordinate u of the frame"),
+                frame_v=(places[:, 1].numpy(), "coordinate v of the frame"),
+                distance=(distance, "distance of the frame from the plane"),
+                frame_loss=(np.array(frame_losses), "loss of the frame"),
+                projected_loss=(projected_loss, "loss of its projection on the plane"),
             ),
-            "explained": (
-                "direction",
-                surface.explained,
-                dimensionless("fraction of the variance of the frames"),
-            ),
-            **{
-                name: ("step", values, dimensionless(words))
-                for name, (values, words) in by_frame.items()
-            },
         },
         {"u": u.numpy(), "v": v.numpy(), "step": trajectory["step"].values[frames]},
         {
-            "system": settings.system,
-            "model": getattr(settings, "model", settings.system),
+            **model_attributes(trajectory),
             "plane": plane,
             "seed": int(trajectory["seed"].values[run]),
-            "rows_left": rows_left,
+            "rows_left": points - len(measured),
         },
     )
 
 
-def _losses_on_grid(
-    losses: Sequence[FlatLoss], grid: Sequence[torch.Tensor]
-) -> tuple[np.ndarray, int]:
-    """The losses of all rows of a grid (point, parameter), (row, point), and the number
-    of rows that SIGINT has left, which are NaN."""
-    values = np.full((len(grid), len(grid[0])), np.nan)
-    measured = 0
-    try:
-        for row in tqdm(grid, unit="row", leave=False, disable=None):
-            values[measured] = losses_at(losses, row)
-            measured += 1
-    except KeyboardInterrupt:
-        if not measured:
-            raise
-    return values, len(grid) - measured
+PLANE_COLUMNS = [
+    Column("step", "step"),
+    Column("u", "frame_u", digits=3),
+    Column("v", "frame_v", digits=3),
+    Column("loss", "frame_loss", digits=4),
+    Column("loss on the plane", "projected_loss", digits=4),
+    Column("distance from the plane", "distance", digits=3),
+]
+PLANE_LEGEND = """
+u, v: coordinates of the frame's projection on the plane, in units of the parameters (for
+random directions, of the norm of the weights). The loss is that of the training data of
+the run."""
+
+
+def plane_table(result: xr.Dataset) -> pd.DataFrame:
+    """A row for each frame of the result of `loss_landscape`."""
+    names = ["frame_u", "frame_v", "frame_loss", "projected_loss", "distance"]
+    return result[names].to_dataframe().reset_index()

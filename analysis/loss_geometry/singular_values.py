@@ -14,6 +14,7 @@ import xarray as xr
 from scipy.special import entr
 
 from analysis.output.results import dimensionless
+from analysis.statistics.division import ratio
 from analysis.structures.layer_measures import measure_layers
 from dynamics.networks.from_trajectory import network_of
 from dynamics.recording.model_loss import parameter_shapes
@@ -56,12 +57,7 @@ def effective_rank(singular_values: np.ndarray) -> np.ndarray:
     array([2., 1.])
     """
     total = singular_values.sum(axis=-1, keepdims=True)
-    fractions = np.divide(
-        singular_values,
-        total,
-        out=np.full_like(singular_values, np.nan),
-        where=total > 0,
-    )
+    fractions = ratio(singular_values, total)
     return np.exp(entr(fractions).sum(axis=-1))
 
 

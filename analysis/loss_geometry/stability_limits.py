@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from analysis.linearization.frame_results import Variables
 from analysis.linearization.model_spectrum import (
     adam_scale,
     hessian_product,
@@ -31,18 +32,12 @@ from dynamics.recording.quantities import SECOND_MOMENT
 from dynamics.settings import RecordedSettings
 
 _MOMENT = "exp_avg_sq"
-_VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
-    "loss": ((), "training loss"),
-    "sharpness": ((), "largest eigenvalue of the Hessian of the training loss"),
-    "relative_sharpness": ((), "that eigenvalue times lr / 2"),
-    "preconditioned_sharpness": (
-        (),
-        "largest eigenvalue of the Hessian preconditioned by Adam's second moments",
-    ),
-    "relative_preconditioned": (
-        (),
-        "that eigenvalue over the threshold of stability of Adam",
-    ),
+_VARIABLES: Variables = {
+    "loss": "training loss",
+    "sharpness": "largest eigenvalue of the Hessian of the training loss",
+    "relative_sharpness": "that eigenvalue times lr / 2",
+    "preconditioned_sharpness": "largest eigenvalue of the Hessian preconditioned by Adam's second moments",
+    "relative_preconditioned": "that eigenvalue over the threshold of stability of Adam",
 }
 
 
@@ -125,7 +120,6 @@ def edge_of_stability(
         range(len(frames)),
         measure,
         _VARIABLES,
-        {},
         functions=functions,
         before=before,
     )

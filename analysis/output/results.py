@@ -1,9 +1,9 @@
-"""Results of analyses as NetCDF files, written completely or not at all; NaN means a
-missing value."""
+"""Results of analyses: their variables, computations that SIGINT ends early, and NetCDF
+files, written completely or not at all. NaN means a missing value."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import xarray as xr
 
@@ -11,6 +11,9 @@ from analysis.output.files import replace_file
 from dynamics.run_checks import check_trajectory_path
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import NETCDF_LOCK
+
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
 
 
 def dimensionless(long_name: str) -> dict[str, str]:
@@ -27,6 +30,21 @@ def labelled(
         name: (dims, values, dimensionless(long_name))
         for name, (values, long_name) in variables.items()
     }
+
+
+def results_until_interrupted(
+    measure: Callable[[_Job], _Result], jobs: Iterable[_Job]
+) -> list[_Result]:
+    """What `measure` returns for each job. SIGINT after the first one ends the
+    computation: the list is shorter."""
+    results: list[_Result] = []
+    try:
+        for job in jobs:
+            results.append(measure(job))
+    except KeyboardInterrupt:
+        if not results:
+            raise
+    return results
 
 
 def check_result_path(out: Path, what: Mapping[str, str]) -> Path:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_softmax
 
+from analysis.statistics.division import ratio
+
 KEY_FRACTION = 0.02
 """Power of a key frequency, as a fraction of the largest power."""
 
@@ -72,9 +74,7 @@ def sum_frequency_fractions(logits: np.ndarray) -> np.ndarray:
     )  # k and -k, which are the same for N/2
     power = both * (np.abs(spectrum) ** 2).sum(axis=-1)
     variance = np.broadcast_to(variance[..., None], power.shape)
-    return np.divide(
-        power, variance, out=np.full(power.shape, np.nan), where=variance > 0
-    )
+    return ratio(power, variance)
 
 
 def key_frequencies(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from analysis.statistics.division import ratio
 from dynamics.randomness import random_stream
 
 TRIPLES = 100
@@ -61,14 +62,8 @@ def gradient_symmetricity(
         for gradient in _input_gradients(network, weights, torch.from_numpy(triples))
     )
     size = np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1)
-    nonzero = size > 0
-    cosine = np.divide(
-        (first * second).sum(axis=-1), size, out=np.zeros_like(size), where=nonzero
-    )
-    count = nonzero.sum(axis=-1)
-    return np.divide(
-        cosine.sum(axis=-1), count, out=np.full(count.shape, np.nan), where=count > 0
-    )
+    cosine = ratio((first * second).sum(axis=-1), size, 0.0)
+    return ratio(cosine.sum(axis=-1), (size > 0).sum(axis=-1))
 
 
 def _input_gradients(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from analysis.statistics.division import ratio
 from analysis.structures.fourier import power_fractions
 
 COMPONENTS = 4
@@ -66,9 +67,7 @@ def gini_coefficient(values: np.ndarray) -> np.ndarray:
     ordered = np.sort(values, axis=-1)
     m, whole = ordered.shape[-1], ordered.sum(axis=-1)
     weighted = ((2 * np.arange(1, m + 1) - m - 1) * ordered).sum(axis=-1)
-    return np.divide(
-        weighted, m * whole, out=np.full(np.shape(whole), np.nan), where=whole > 0
-    )
+    return ratio(weighted, m * whole)
 
 
 def component_circularity(embedding: np.ndarray) -> np.ndarray:
@@ -109,6 +108,4 @@ def component_circularity(embedding: np.ndarray) -> np.ndarray:
     ]  # (..., component, token, 1)
     largest = np.where(nonzero, power_fractions(components).max(axis=-1), 0.0)
     count = nonzero.sum(axis=-1)
-    return np.divide(
-        largest.sum(axis=-1), count, out=np.full(count.shape, np.nan), where=count > 0
-    )
+    return ratio(largest.sum(axis=-1), count)

@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 from numba import prange
 
+from analysis.statistics.division import ratio
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 from analysis.structures.embedding_arrays import (
     apply_to_frames,
@@ -53,9 +54,7 @@ def circularity(embedding: np.ndarray) -> np.ndarray:
     """
     norms = np.linalg.norm(rescale_by_power_of_two(check_embedding(embedding)), axis=-1)
     smallest, largest = norms.min(axis=-1), norms.max(axis=-1)
-    return np.divide(
-        largest, smallest, out=np.full(np.shape(smallest), np.inf), where=smallest > 0
-    )
+    return ratio(largest, smallest, np.inf)
 
 
 def is_circle(embedding: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from analysis.statistics.division import ratio
 from dynamics.trajectory.schema import check_variable_recorded
 
 
@@ -98,4 +99,4 @@ def centred_unit_norm(embedding: np.ndarray) -> np.ndarray:
     )  # makes tokens in one point exact zeros, unlike subtracting the mean
     x = x - x.mean(axis=-2, keepdims=True)
     size = np.linalg.norm(x, axis=(-2, -1), keepdims=True)
-    return np.divide(x, size, out=np.zeros_like(x), where=size > 0)
+    return ratio(x, size, 0.0)

@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.output.results import dimensionless
+from analysis.statistics.division import ratio
 from analysis.structures.embedding_arrays import (
     apply_to_frames,
     check_embedding,
@@ -161,12 +162,7 @@ def rise_times(
         raise ValueError(f"fraction: found {fraction!r}, expected 0 < fraction <= 1")
     values, moment = _check_quantity(values, time), _normalised_time(time)
     largest = np.fmax.reduce(values, axis=-1, keepdims=True)
-    values = np.divide(
-        values,
-        largest,
-        out=np.full(values.shape, np.nan),
-        where=(largest > 0) & (largest < np.inf),
-    )
+    values = ratio(values, np.where(largest < np.inf, largest, 0.0))
     reached = values >= fraction
     after = reached.argmax(axis=-1, keepdims=True)
     before = np.maximum(after - 1, 0)

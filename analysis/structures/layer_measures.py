@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.output.results import dimensionless
+from analysis.output.results import dimensionless, results_until_interrupted
 from dynamics.trajectory.diverged import valid_frames
 
 
@@ -24,13 +24,8 @@ def measure_layers(
 
     NaN where a run has diverged. SIGINT after the first frame ends the computation;
     `frames_left` is the number of frames that are left."""
-    results: list[np.ndarray] = []
-    try:
-        for place in tqdm(range(len(frames)), unit="frame", leave=False, disable=None):
-            results.append(measure(place))
-    except KeyboardInterrupt:
-        if not results:
-            raise
+    places = tqdm(range(len(frames)), unit="frame", leave=False, disable=None)
+    results = results_until_interrupted(measure, places)
     left = len(frames) - len(results)
     results += [np.full_like(results[0], np.nan)] * left
     valid = valid_frames(trajectory).values[:, list(frames), None]

@@ -7,6 +7,8 @@ the participation ratio of X is (tr C)^2 / tr C^2 with the covariance C of the f
 
 import numpy as np
 
+from analysis.statistics.division import ratio
+
 
 def linear_cka(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Linear centred kernel alignment of representations of the same examples.
@@ -59,4 +61,4 @@ def _unit_gram(points: np.ndarray) -> np.ndarray:
     x = x - x.mean(axis=-2, keepdims=True)
     gram = x @ np.swapaxes(x, -1, -2)
     norms = np.linalg.norm(gram, axis=(-2, -1), keepdims=True)
-    return np.divide(gram, norms, out=np.full_like(gram, np.nan), where=norms > 0)
+    return ratio(gram, norms)

@@ -238,7 +238,7 @@ def circuit_percentage(
     return samples.percentage_among(hits, runs, among)
 
 
-def explained_variance(evidence: xr.Dataset) -> Estimate:
+def variance_between_sums(evidence: xr.Dataset) -> Estimate:
     """Percentage of the variance of sequence embeddings between different encoded sums,
     mean over successful runs."""
     chosen = runs_of_kind(evidence, "successful runs") & runs_of_kind(

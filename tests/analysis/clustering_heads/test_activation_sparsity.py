@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.clustering_heads import activation_sparsity as module
 from analysis.clustering_heads import (
@@ -31,7 +32,7 @@ SMALL = SparseSettings(length=6, sparsity=2, data=60, batch=16, hidden=6)
 
 @pytest.fixture(scope="module")
 def small():
-    return simulate(SMALL, runs=4, steps=8, progress=False)
+    return simulate(SMALL, runs=4, steps=8)
 
 
 def gelu(x):
@@ -45,12 +46,12 @@ def gelu(x):
 def test_counts_are_of_values_strictly_below(generator):
     values = np.array([[0.0, -1.0], [0.5, 2.0]])
     result = count_below_thresholds(values, np.array([1, 3]), np.array([0.5, 1.0, 3.0]))
-    np.testing.assert_array_equal(result, [1, 4, 8])
+    assert_array_equal(result, [1, 4, 8])
     values, often = generator.standard_normal((50, 3)), generator.integers(0, 4, 50)
     expected = [
         (often[:, None] * (np.abs(values) < eps)).sum() for eps in SPARSITY_THRESHOLDS
     ]
-    np.testing.assert_array_equal(count_below_thresholds(values, often), expected)
+    assert_array_equal(count_below_thresholds(values, often), expected)
     with pytest.raises(ValueError, match="found shapes"):
         count_below_thresholds(values, often[:-1])
 
@@ -71,7 +72,7 @@ def test_mean_sparsity_averages_over_log_eps_in_the_range_of_the_paper():
 )
 def test_activations_are_those_of_the_transform(changes):
     settings = dataclasses.replace(SMALL, **changes)
-    trajectory = simulate(settings, runs=2, steps=4, progress=False)
+    trajectory = simulate(settings, runs=2, steps=4)
     network, result = network_of(trajectory), weights(trajectory)
     tokens = torch.from_numpy(
         sample_sequences(settings, np.array([5]), "train")[0].astype(np.int64)
@@ -102,9 +103,7 @@ def test_sparsity_of_a_trajectory_is_that_of_all_draws_one_by_one(
             direction @ held["receptor"].numpy().T + held["receptor_bias"].numpy()
         )
         expected = [(np.abs(values) < eps).mean() for eps in SPARSITY_THRESHOLDS]
-        np.testing.assert_allclose(
-            result["sparsity"].sel(split=split)[2], expected, atol=1e-12
-        )
+        assert_allclose(result["sparsity"].sel(split=split)[2], expected, atol=1e-12)
     assert (
         result["test_accuracy"] == small["accuracy"].sel(step=4, split="test")
     ).all()
@@ -125,8 +124,8 @@ def test_diverged_runs_are_nan_and_wrong_steps_and_files_are_refused(small):
     for step, message in ((5, "nearest are 4 and 8$"), (9, "nearest is 8$")):
         with pytest.raises(SettingsError, match=message):
             measure_sparsity(small, step=step)
-    metrics = simulate(SMALL, runs=1, steps=4, record="metrics", progress=False)
-    modular = simulate(ModularSettings(n=5), runs=1, steps=1, progress=False)
+    metrics = simulate(SMALL, runs=1, steps=4, record="metrics")
+    modular = simulate(ModularSettings(n=5), runs=1, steps=1)
     for wrong, message in ((metrics, "record=metrics"), (modular, "expected sparse")):
         with pytest.raises(TrajectoryError, match=message):
             measure_sparsity(wrong)
@@ -209,25 +208,21 @@ def test_all_files_are_checked_before_any_is_measured(
     small, output_of, tmp_path, monkeypatch
 ):
     save_trajectory(small, tmp_path / "a.nc")
-    simulate(
-        ModularSettings(n=5), runs=1, steps=1, out=tmp_path / "m.nc", progress=False
-    )
+    simulate(ModularSettings(n=5), runs=1, steps=1, out=tmp_path / "m.nc")
     monkeypatch.setattr(module, "measure_sparsity", None)
     assert "m.nc: attribute system: found modular" in output_of(
-        "analysis.sparsity", "a.nc", "m.nc", code=1
+        "analysis.sparsity a.nc m.nc", code=1
     )
 
 
 def test_the_command(small, output_of, tmp_path):
-    wide = simulate(
-        dataclasses.replace(SMALL, hidden=8), runs=2, steps=8, progress=False
-    )
+    wide = simulate(dataclasses.replace(SMALL, hidden=8), runs=2, steps=8)
     for name, trajectory in (("a", small), ("b", wide)):
         trajectory["accuracy"].loc[{"split": "test", "step": 8}] = np.linspace(
             0.5, 1, trajectory.sizes["run"]
         )
         save_trajectory(trajectory, tmp_path / f"{name}.nc")
-    out = output_of("analysis.sparsity", "a.nc", "b.nc", "--csv", "table.csv")
+    out = output_of("analysis.sparsity a.nc b.nc --csv table.csv")
     assert out.count("h = 6  t") == out.count("h = 8  t") == 2
     (result,) = tmp_path.glob("sparsity-*.nc")
     with xr.open_dataset(result) as outcome:
@@ -241,6 +236,6 @@ def test_the_command(small, output_of, tmp_path):
     table = (tmp_path / "table.csv").read_text().splitlines()
     assert len(table) == 5
     assert table[1].startswith("h = 6,train,1,3,")
-    out = output_of("analysis.sparsity", "a.nc", "--runs", "2")  # no success
+    out = output_of("analysis.sparsity a.nc --runs 2")  # no success
     assert "d = 2  train          0         2                -" in out
     assert (tmp_path / "a-sparsity.nc").exists()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.clustering_heads import clusters
 from dynamics import ModularSettings, SparseSettings, TrajectoryError, simulate
@@ -49,9 +50,7 @@ def test_merge_lengths_agree_with_counts_at_every_link_length(generator):
     assert (lengths[36:] == 0).all()  # 36 different points
     for link in (0.01, 0.05, 0.1, 0.2, 0.5, 2.0):
         assert 1 + (lengths > link).sum() == clusters.count_clusters(points, link)
-    np.testing.assert_allclose(
-        clusters.merge_lengths(1e6 * points + 3, 5), lengths[:5], rtol=1e-9
-    )
+    assert_allclose(clusters.merge_lengths(1e6 * points + 3, 5), lengths[:5], rtol=1e-9)
     assert (clusters.merge_lengths(np.ones((5, 2))) == 0).all()
 
 
@@ -76,15 +75,13 @@ def test_clusters_and_merge_lengths_of_a_trajectory(tiny):
     result = clusters.embedding_cluster_counts(tiny)
     assert result.dims == ("run",)
     assert (result >= 1).all()
-    np.testing.assert_array_equal(
-        clusters.embedding_cluster_counts(tiny, step=0, link=1e-9), 2**6
-    )
+    assert_array_equal(clusters.embedding_cluster_counts(tiny, step=0, link=1e-9), 2**6)
     with pytest.raises(TrajectoryError, match="expected sparse"):
         clusters.embedding_cluster_counts(
-            simulate(ModularSettings(n=5), runs=1, steps=1, progress=False)
+            simulate(ModularSettings(n=5), runs=1, steps=1)
         )
     lengths = clusters.embedding_merge_lengths(tiny)
-    np.testing.assert_array_equal(1 + (lengths > 0.1).sum("clusters"), result)
+    assert_array_equal(1 + (lengths > 0.1).sum("clusters"), result)
     assert np.isnan(
         clusters.embedding_merge_lengths(tiny.assign(last_step=0 * tiny["last_step"]))
     ).all()

@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.clustering_heads import invariances
 from analysis.clustering_heads.constructions import summing_circuit
@@ -49,13 +50,11 @@ def test_the_probe_contains_every_change_of_every_sequence():
         own = at.tokens[at.base[base]]
         for position, token in itertools.product(range(4), range(3)):
             expected = np.where(np.arange(4) == position, token, own)
-            np.testing.assert_array_equal(
-                at.tokens[at.changed[base, position, token]], expected
-            )
+            assert_array_equal(at.tokens[at.changed[base, position, token]], expected)
         for pair, (first, second) in enumerate(at.pairs):
             expected = own.copy()
             expected[[first, second]] = own[[second, first]]
-            np.testing.assert_array_equal(at.tokens[at.swapped[base, pair]], expected)
+            assert_array_equal(at.tokens[at.swapped[base, pair]], expected)
     same = np.sort(at.tokens[at.base][:, :3], axis=1)
     for one, other in itertools.combinations(range(0, 81, 7), 2):
         assert (at.classes[one] == at.classes[other]) == (
@@ -141,14 +140,14 @@ def test_all_measures_are_those_of_plain_loops(generator, settings):
                 for v in range(s.vocab)
                 if v != x[t]
             ]
-        np.testing.assert_allclose(got["value_share"][t], inside / variance, rtol=1e-9)
-        np.testing.assert_allclose(got["value_flips"][t], np.mean(flips), rtol=1e-12)
-        np.testing.assert_allclose(
+        assert_allclose(got["value_share"][t], inside / variance, rtol=1e-9)
+        assert_allclose(got["value_flips"][t], np.mean(flips), rtol=1e-12)
+        assert_allclose(
             got["attention"][t], np.mean([attention[x][t] for x in every]), rtol=1e-9
         )
         for v in range(s.vocab):
             given = np.mean([attention[x][t] for x in every if x[t] == v])
-            np.testing.assert_allclose(got["token_attention"][t, v], given, rtol=1e-9)
+            assert_allclose(got["token_attention"][t, v], given, rtol=1e-9)
     for pair, (i, j) in enumerate(itertools.combinations(range(s.sparsity), 2)):
         first, second = s.counting[i], s.counting[j]
         square, flips = 0.0, []
@@ -157,20 +156,18 @@ def test_all_measures_are_those_of_plain_loops(generator, settings):
             y[first], y[second] = x[second], x[first]
             square += ((xi[x] - xi[tuple(y)]) ** 2).sum() / len(every)
             flips.append(told[x] != told[tuple(y)])
-        np.testing.assert_allclose(
-            got["order_share"][i, j], square / 4 / variance, rtol=1e-9
-        )
+        assert_allclose(got["order_share"][i, j], square / 4 / variance, rtol=1e-9)
         assert got["order_share"][j, i] == got["order_share"][i, j]
-        np.testing.assert_allclose(got["order_flips"][pair], np.mean(flips), rtol=1e-12)
+        assert_allclose(got["order_flips"][pair], np.mean(flips), rtol=1e-12)
     groups: dict = {}
     for x in every:
         groups.setdefault(tuple(sorted(x[t] for t in s.counting)), []).append(xi[x])
     between = sum(
         len(g) * ((np.mean(g, axis=0) - mean) ** 2).sum() for g in groups.values()
     ) / len(every)
-    np.testing.assert_allclose(got["class_share"], between / variance, rtol=1e-9)
+    assert_allclose(got["class_share"], between / variance, rtol=1e-9)
     right = np.mean([told[x] == sum(x[t] for t in s.counting) % s.vocab for x in every])
-    np.testing.assert_allclose(got["accuracy"], right)
+    assert_allclose(got["accuracy"], right)
 
 
 def test_variance_fractions_of_a_planted_sum_are_those_of_its_coefficients():
@@ -178,13 +175,11 @@ def test_variance_fractions_of_a_planted_sum_are_those_of_its_coefficients():
     at, c = invariances.invariance_probe(s), np.array([1.0, 1.0, 3.0, 2.0, 0.0, 0.0])
     xi, size = linear(c, at), (c**2).sum()
     by_token = invariances.token_variance_fractions(xi, at).mean(axis=(-2, -1))
-    np.testing.assert_allclose(by_token, c**2 / size, atol=1e-12)
+    assert_allclose(by_token, c**2 / size, atol=1e-12)
     expected = (c[:3, None] - c[:3]) ** 2 / (2 * size)
-    np.testing.assert_allclose(
-        invariances.order_variance_fractions(xi, at), expected, atol=1e-12
-    )
+    assert_allclose(invariances.order_variance_fractions(xi, at), expected, atol=1e-12)
     alike = linear([1, 1, 1, 2, 0, 0], at)
-    np.testing.assert_allclose(
+    assert_allclose(
         invariances.between_group_fraction(alike[at.base], at.classes), 3 / 7
     )
 
@@ -203,12 +198,12 @@ def test_measures_of_a_sample_are_near_those_of_all_sequences(generator):
     x = network.sequence_embedding(result, every).numpy().reshape(*[2] * 13, 2)
     total = x.reshape(-1, 2).var(axis=0).sum()
     exact = [x.var(axis=t).reshape(-1, 2).mean(axis=0).sum() / total for t in range(13)]
-    np.testing.assert_allclose(got["value_share"], exact, rtol=0.1, atol=0.005)
-    np.testing.assert_allclose(got["attention"].sum(), 1, rtol=1e-12)
+    assert_allclose(got["value_share"], exact, rtol=0.1, atol=0.005)
+    assert_allclose(got["attention"].sum(), 1, rtol=1e-12)
     groups = invariances.between_group_fraction(
         x.reshape(-1, 2), every[:, :4].sum(-1).numpy()
     )
-    np.testing.assert_allclose(got["class_share"], groups, atol=0.03)
+    assert_allclose(got["class_share"], groups, atol=0.03)
 
 
 def test_random_groups_explain_nothing_of_a_sample(generator):
@@ -234,7 +229,7 @@ def test_the_spread_of_tokens_is_relative_to_counting_positions():
     s = SparseSettings(length=4, sparsity=2)
     points = np.zeros((4, 2, 2))
     points[:2, 1, 0], points[2, 1, 1], points[3, 1, 0] = 2.0, 1.0, 6.0
-    np.testing.assert_allclose(invariances.relative_spread(points, s), [1, 1, 0.5, 3])
+    assert_allclose(invariances.relative_spread(points, s), [1, 1, 0.5, 3])
     assert np.isnan(invariances.relative_spread(np.zeros((4, 2, 2)), s)).all()
 
 
@@ -243,7 +238,7 @@ def test_the_spread_of_tokens_is_relative_to_counting_positions():
 
 @pytest.fixture
 def trajectory():
-    return simulate(SMALL, runs=3, steps=12, every=6, progress=False)
+    return simulate(SMALL, runs=3, steps=12, every=6)
 
 
 def test_measures_of_a_trajectory_are_those_of_its_networks(trajectory):
@@ -254,7 +249,7 @@ def test_measures_of_a_trajectory_are_those_of_its_networks(trajectory):
         for name in network.variables
     }
     for name, values in invariances.network_invariances(network, one).items():
-        np.testing.assert_allclose(result[name].values[1], values, rtol=1e-6, atol=1e-9)
+        assert_allclose(result[name].values[1], values, rtol=1e-6, atol=1e-9)
         assert result[name].attrs["units"] == "1"
     assert result.attrs["step"] == 6
     assert result["seed"].values.tolist() == [0, 1, 2]
@@ -270,7 +265,7 @@ def test_diverged_runs_and_runs_of_scores_too_far_apart_have_no_values(trajector
         result = invariances.measure_invariances(changed)
         assert np.isnan(result["accuracy"].values).tolist() == [False, True, False]
         assert np.isnan(measure_encoded_sums(changed)["sum_steps"].values[1]).all()
-        np.testing.assert_array_equal(
+        assert_array_equal(
             result["clusters"].values[[0, 2]], before["clusters"].values[[0, 2]]
         )
     assert invariances.measure_invariances(far)["far_scores"].values.tolist() == [
@@ -287,11 +282,11 @@ def test_trajectories_without_weights_of_this_network_are_refused(trajectory):
     broken = trajectory.assign(value=np.nan * trajectory["value"])
     for wrong, message in (
         (
-            simulate(ModularSettings(n=5), runs=1, steps=1, progress=False),
+            simulate(ModularSettings(n=5), runs=1, steps=1),
             "expected sparse",
         ),
         (
-            simulate(SMALL, runs=1, steps=6, record="metrics", progress=False),
+            simulate(SMALL, runs=1, steps=6, record="metrics"),
             "contains no weights",
         ),
         (broken, "run of seed 0: points: found shape"),
@@ -313,7 +308,7 @@ def test_planted_sums_are_found(coefficients):
     at = invariances.invariance_probe(s)
     for turned in (1, -1):
         result = encoded_sum(turned * linear(coefficients, at), at, s)
-        np.testing.assert_allclose(result.steps[:, 1], coefficients, atol=1e-12)
+        assert_allclose(result.steps[:, 1], coefficients, atol=1e-12)
         assert (result.whole, result.congruent, result.share) == (
             True,
             True,
@@ -329,7 +324,7 @@ def test_the_sum_encoded_by_a_circuit_built_for_it_is_found():
         network, summing_circuit(s, c), at.tokens
     )[0].numpy()
     result = encoded_sum(xi, at, s)
-    np.testing.assert_allclose(result.steps[:, 1], c, atol=1e-4)
+    assert_allclose(result.steps[:, 1], c, atol=1e-4)
     assert result.congruent
 
 
@@ -359,7 +354,7 @@ def test_steps_of_more_tokens_need_not_be_even():
     steps = np.array([[0, 1, 2], [0, 1, -1], [0, 3, 3], [0, 0, 0]])
     value = steps[np.arange(4), at.tokens].sum(axis=1).astype(float)
     result = encoded_sum(value[:, None] * np.array([1.0, 2.0]), at, s)
-    np.testing.assert_allclose(result.steps, steps, atol=1e-12)
+    assert_allclose(result.steps, steps, atol=1e-12)
     assert result.congruent
     assert not encoded_sum(
         (at.tokens @ np.array([1.0, 1.0, 1.0, 0.0]))[:, None] + 0.0, at, s

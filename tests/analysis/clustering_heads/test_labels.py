@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 
 from analysis.clustering_heads import (
     constructions,
@@ -234,7 +235,7 @@ def test_label_counts_depend_on_thresholds():
     result = dataset(
         [network_invariances(ClusteringHead(s), circuit) for circuit in circuits], s
     )
-    np.testing.assert_array_equal(labels.label_counts(result), [1, 1, 1, 0, 0, 1])
+    assert_array_equal(labels.label_counts(result), [1, 1, 1, 0, 0, 1])
     assert [label.label for label in labels.circuit_labels(result)] == [
         "ideal",
         "corrected",
@@ -243,8 +244,8 @@ def test_label_counts_depend_on_thresholds():
     ]
     table = labels.label_sensitivity(result)
     assert table.dims == ("threshold", "factor", "label")
-    np.testing.assert_array_equal(table.sum("label"), 4)
-    np.testing.assert_array_equal(
+    assert_array_equal(table.sum("label"), 4)
+    assert_array_equal(
         table.sel(factor=1), np.tile(labels.label_counts(result), (5, 1))
     )
     assert (
@@ -273,15 +274,13 @@ def test_half_rise_times_are_those_of_plain_loops(generator):
     for row, result in zip(values, half_rise_time(values, time), strict=True):
         half = (row[0] + row[-1]) / 2
         expected = next((time[k] for k in range(9) if (row[k:] >= half).all()), np.nan)
-        np.testing.assert_equal(
-            result, expected if row[-1] - row[0] >= 0.01 else np.nan
-        )
+        assert_equal(result, expected if row[-1] - row[0] >= 0.01 else np.nan)
     for row, expected in (
         ([0, np.nan, 1], np.nan),
         ([0.999999, 0.999999, 1], np.nan),
         ([0.98, 0.98, 1], 2),
     ):
-        np.testing.assert_equal(half_rise_time(np.array(row), np.arange(3)), expected)
+        assert_equal(half_rise_time(np.array(row), np.arange(3)), expected)
     with pytest.raises(ValueError, match="2 frames"):
         half_rise_time(np.zeros(3), np.arange(2))
 
@@ -306,7 +305,7 @@ def test_clusters_form_with_the_attention_and_are_separated_with_the_transform(t
         epoch[2],
         epoch[5],
     )
-    np.testing.assert_allclose(result["final_share"].values[0, 2:], 1, atol=1e-4)
+    assert_allclose(result["final_share"].values[0, 2:], 1, atol=1e-4)
     assert result["multiset_share"].values[0, 2] == pytest.approx(1, abs=1e-4)
     assert result.sizes["step"] == 7
     assert measure_learning_phases(tiny, frames=3).sizes["step"] == 3
@@ -330,7 +329,7 @@ def test_correlations_are_those_of_numpy(generator):
         generator.standard_normal((3, 40)),
         generator.standard_normal((4, 40)) + 5,
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         pairwise_correlations(first, second),
         np.corrcoef(first, second)[:3, 3:],
         atol=1e-12,
@@ -365,7 +364,7 @@ def test_attention_at_start_and_end_is_correlated(tiny):
     for name in ("embedding", "position_embedding", "query"):
         still[name].values[:] = still[name].values[:, :1]
     result = init_dependence.attention_start_end_correlation(still)
-    np.testing.assert_allclose(np.diagonal(result), 1)
+    assert_allclose(np.diagonal(result), 1)
     assert (result.values[~np.eye(4, dtype=bool)] < 0.999).all()
     network = ClusteringHead(TINY)
     tokens = torch.tensor(list(itertools.product(range(2), repeat=6)))
@@ -377,7 +376,7 @@ def test_attention_at_start_and_end_is_correlated(tiny):
         }
         maps.append(network.attention(weights, tokens).numpy().ravel())
     expected = np.corrcoef(*maps)[0, 1]
-    np.testing.assert_allclose(
+    assert_allclose(
         init_dependence.attention_start_end_correlation(tiny).values[1, 2],
         expected,
         rtol=1e-6,
@@ -391,7 +390,7 @@ def test_weight_distances_are_relative_to_the_distances_covered():
         np.array([[3.0, 0, 0], [0, 0, 3]]),
     )
     expected = [[0, np.sqrt(2)], [np.sqrt(2), np.sqrt(2)]]
-    np.testing.assert_allclose(
+    assert_allclose(
         init_dependence.relative_weight_distances(start, start, first, second), expected
     )
     assert np.isnan(
@@ -402,9 +401,7 @@ def test_weight_distances_are_relative_to_the_distances_covered():
 def test_ends_are_compared_with_those_of_another_setting(tiny):
     def other(steps=4, seed=0, **changes):
         settings = dataclasses.replace(TINY, **changes)
-        return simulate(
-            settings, runs=4, seed=seed, steps=steps, every=4, progress=False
-        )
+        return simulate(settings, runs=4, seed=seed, steps=steps, every=4)
 
     same = endpoint_similarity(tiny, tiny)
     for name, value in (
@@ -412,7 +409,7 @@ def test_ends_are_compared_with_those_of_another_setting(tiny):
         ("shape_distance", 0),
         ("attention_correlation", 1),
     ):
-        np.testing.assert_allclose(np.diagonal(same[name]), value, atol=1e-6)
+        assert_allclose(np.diagonal(same[name]), value, atol=1e-6)
     result = endpoint_similarity(tiny, other(24, lr=0.01))
     assert (np.diagonal(result["weight_distance"]) > 0).all()
     assert compare_same_seed(result["weight_distance"].values, higher=False).p < 0.1
@@ -438,9 +435,7 @@ def test_the_command_prints_writes_and_draws(output_of, tiny, tmp_path):
     far["query"].values[1, 1:] *= 1e6
     save_trajectory(far, tmp_path / "a.nc")
     save_trajectory(tiny, tmp_path / "b.nc")
-    out = output_of(
-        "analysis.circuits", "a.nc", "b.nc", "--csv", "a.csv", "--frames", 7
-    )
+    out = output_of("analysis.circuits a.nc b.nc --csv a.csv --frames 7")
     for said in (
         "partial",
         "the 3 clusters of an ideal circuit",
@@ -477,12 +472,12 @@ def test_the_command_accepts_runs_that_have_all_diverged(output_of, tiny, tmp_pa
         ("run", np.full(4, 2, np.int8)),
     )
     save_trajectory(lost, tmp_path / "a.nc")
-    assert "no successful run" in output_of("analysis.circuits", "a.nc")
+    assert "no successful run" in output_of("analysis.circuits a.nc")
 
 
 def test_accuracies_of_trained_runs_are_those_of_all_sequences():
     s = SparseSettings(length=5, sparsity=2, data=200, batch=20, lr=0.01)
-    trajectory = simulate(s, runs=6, steps=3000, every=1500, progress=False)
+    trajectory = simulate(s, runs=6, steps=3000, every=1500)
     result = measure_circuits(trajectory, frames=3)
     network = ClusteringHead(s)
     tokens = torch.tensor(list(itertools.product(range(2), repeat=5)))

@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from torch.func import grad
 
 from analysis.clustering_heads import circuit_landscape, stability
@@ -113,7 +114,7 @@ def test_each_breaking_eigenvalue_occurs_as_often_as_there_are_directions():
             .numpy()
             .reshape(3, multiplicity)
         )
-        np.testing.assert_allclose(np.ptp(values, axis=1), 0, atol=1e-12)
+        assert_allclose(np.ptp(values, axis=1), 0, atol=1e-12)
         assert (np.diff(values.mean(axis=1)) > 1e-6).all()
 
 
@@ -141,7 +142,7 @@ def test_loss_and_gradient_decrease_exponentially_with_the_gain():
     )
     falls = result[1:] / result[:-1]
     assert (falls < 0.05).all()
-    np.testing.assert_allclose(falls[0, 0], falls[1, 0], rtol=0.2)
+    assert_allclose(falls[0, 0], falls[1, 0], rtol=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +198,7 @@ def test_perturbations_have_their_length_and_direction(row, generator):
     assert list(result) == ["none", "order", "suffix", "all"]
     assert not result["none"].any()
     for name in ("order", "suffix", "all"):
-        np.testing.assert_allclose(result[name].norm(dim=1), 0.01 * float(row.norm()))
+        assert_allclose(result[name].norm(dim=1), 0.01 * float(row.norm()))
     basis = symmetry_breaking_directions(NETWORK, "order")
     torch.testing.assert_close(basis @ (basis.T @ result["order"].T), result["order"].T)
     assert not (
@@ -222,7 +223,7 @@ def test_gradient_descent_shortens_only_steps_that_raise_the_loss(row):
         for _ in range(10):
             plain = plain - 1e-3 * grad(loss)(plain)
         torch.testing.assert_close(end, plain)
-    np.testing.assert_allclose(result.time[:, 0], [0, 5e-3, 1e-2])
+    assert_allclose(result.time[:, 0], [0, 5e-3, 1e-2])
 
     def bowl(row):
         return 100 * row[0] ** 2 + row[1] ** 2
@@ -262,7 +263,7 @@ def test_broken_invariances_are_those_of_single_networks(row):
         here = [
             result[name][place] for name in ("order_share", "value_share", "accuracy")
         ]
-        np.testing.assert_allclose(
+        assert_allclose(
             here,
             [one["order_share"].max(), one["value_share"][3:].max(), one["accuracy"]],
         )

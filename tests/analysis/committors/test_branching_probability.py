@@ -4,6 +4,7 @@ command, and errors."""
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis import binomial_interval, committor
 from analysis.committors import (
@@ -39,7 +40,7 @@ def is_wide(ends):
 def test_committors_count_the_copies_that_end_so(source):
     result = committor(source, is_wide, [0, 30], 12, [0.05, 0.4])
     assert result["trials"].values.tolist() == [[[12] * 2] * 2] * 4
-    np.testing.assert_array_equal(result["outcome"], is_wide(source))
+    assert_array_equal(result["outcome"], is_wide(source))
     ends = branch_copies(source, {2: [30]}, 12, 0.4)
     count = int(is_wide(ends).sum())
     at = result.sel(step=30, displacement=0.4).isel(run=2)
@@ -51,7 +52,7 @@ def test_committors_count_the_copies_that_end_so(source):
 
 def test_bisections_close_in_on_the_decision():
     """All copies have the outcome from step 21 on, and none before."""
-    source = simulate(SETTINGS, runs=2, steps=64, progress=False)
+    source = simulate(SETTINGS, runs=2, steps=64)
 
     def begins_late(ends):
         return ((ends["displacement"] == 0) | (ends["from_step"] >= 21)).values
@@ -59,7 +60,7 @@ def test_bisections_close_in_on_the_decision():
     result = committor(source, begins_late, [0, 32, 48], 3, bisections=5)
     assert result["step"].values.tolist() == [0, 16, 20, 21, 22, 24, 32, 48]
     assert (result["trials"] == 3).all()
-    np.testing.assert_array_equal(result["decision_step"], [20.5, 20.5])
+    assert_array_equal(result["decision_step"], [20.5, 20.5])
 
 
 def test_transition_states_are_those_of_the_runs_at_their_decisions(source):
@@ -96,10 +97,10 @@ def constructed_result(curves, outcome, sizes=(0.1,), trials=1000):
 def test_decisions_of_constructed_curves():
     curves = [[0.1, 0.3, 0.7, 0.9, 1.0], [0.02] * 5, [0.6, 0.9, 0.4, 0.1, 0.0]]
     result = add_decisions(constructed_result(curves, [1, 0, 0]))
-    np.testing.assert_allclose(result["decision_step"], [15, 0, 18])
-    np.testing.assert_allclose(result["decision_step_low"], [13.75, 0, 17])
-    np.testing.assert_allclose(result["decision_step_high"], [16.25, 0, 19])
-    np.testing.assert_allclose(result["sharpness"], [30, np.nan, 20])
+    assert_allclose(result["decision_step"], [15, 0, 18])
+    assert_allclose(result["decision_step_low"], [13.75, 0, 17])
+    assert_allclose(result["decision_step_high"], [16.25, 0, 19])
+    assert_allclose(result["sharpness"], [30, np.nan, 20])
 
 
 def test_firmness_is_where_the_agreement_leaves_nine_tenths():
@@ -182,7 +183,7 @@ def test_an_outcome_is_a_function_of_a_file(source):
     with open("ends.py", "w") as file:
         file.write("def wide(ends):\n    return ends['embedding'][:, -1, 0, 0] > 0\n")
     result = committor(source, "ends.py:wide", [30], 4)
-    np.testing.assert_array_equal(result["outcome"], is_wide(source))
+    assert_array_equal(result["outcome"], is_wide(source))
 
 
 def test_copies_are_displaced_along_a_direction_by_normal_numbers(source):

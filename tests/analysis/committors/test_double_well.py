@@ -91,7 +91,7 @@ def ends_right(ends):
 
 @pytest.mark.slow
 def test_committors_of_a_double_well_are_those_of_the_integral():
-    source = simulate(WellSettings(), runs=PLACES, every=6000, progress=False)
+    source = simulate(WellSettings(), runs=PLACES, every=6000)
     result = committor(source, ends_right, [0], 200, 0.0, reshuffle=True)
 
     def weight(end):
@@ -104,6 +104,6 @@ def test_committors_of_a_double_well_are_those_of_the_integral():
 
 
 def test_a_state_without_its_variables_is_not_displaced():
-    source = simulate(WellSettings(), runs=2, steps=4, progress=False)
+    source = simulate(WellSettings(), runs=2, steps=4)
     with pytest.raises(SettingsError, match="displace: found 0.1"):
         branch_copies(source, 2, 3, 0.1)

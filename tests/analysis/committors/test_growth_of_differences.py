@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from analysis import lyapunov
 from analysis.committors import largest_exponents, linearized_exponents
@@ -93,18 +94,18 @@ def registered(restored_registries):
 
 
 def test_exponents_of_a_linear_flow_are_its_rates():
-    source = simulate(FlowSettings(), runs=2, steps=1500, every=100, progress=False)
+    source = simulate(FlowSettings(), runs=2, steps=1500, every=100)
     exponents = largest_exponents(
         source, 0, 1500, 3, span=50, size=1e-3, transient=1000
     )
-    np.testing.assert_allclose(exponents, [RATES] * 2, atol=1e-3)
+    assert_allclose(exponents, [RATES] * 2, atol=1e-3)
 
 
 def test_differences_of_a_linear_flow_grow_alike_at_all_sizes():
-    source = simulate(FlowSettings(), runs=2, steps=1500, every=100, progress=False)
+    source = simulate(FlowSettings(), runs=2, steps=1500, every=100)
     result = lyapunov(source, [0], 1500, [1e-6, 1e-2])
     growth = result["exponent"].values
-    np.testing.assert_allclose(growth[..., 0], growth[..., 1], atol=1e-3)
+    assert_allclose(growth[..., 0], growth[..., 1], atol=1e-3)
     assert (np.abs(growth - 0.5) < 0.2).all()
 
 
@@ -117,10 +118,10 @@ def test_the_exponent_of_the_logistic_map_is_log_2():
 
 def test_exponents_of_particles_are_those_of_products_of_derivatives():
     settings = ParticleSettings(n=7, fa=2.0)
-    source = simulate(settings, runs=3, steps=40, progress=False)
+    source = simulate(settings, runs=3, steps=40)
     by_copies = largest_exponents(source, 5, 25, 4, span=1, size=1e-8)
     by_products = linearized_exponents(source, 5, 25, 4)
-    np.testing.assert_allclose(by_copies, by_products, atol=1e-3)
+    assert_allclose(by_copies, by_products, atol=1e-3)
 
 
 def test_exponents_of_gradient_descent_are_those_of_products_of_hessians():
@@ -144,7 +145,7 @@ def test_products_of_derivatives_are_for_few_systems():
 
 def test_different_batches_part_runs_that_common_batches_keep_together():
     settings = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
-    source = simulate(settings, runs=2, steps=60, progress=False)
+    source = simulate(settings, runs=2, steps=60)
     common, different = (
         lyapunov(source, [10], 20, [1e-3], 4, batches=batches)["exponent"]
         for batches in ("common", "different")
@@ -157,6 +158,6 @@ def test_different_batches_part_runs_that_common_batches_keep_together():
     [({"span": 0}, "span: found 0"), ({"batches": "other"}, "common or different")],
 )
 def test_bad_input_is_said_in_one_line(options, message):
-    source = simulate(ParticleSettings(n=5), runs=1, steps=4, progress=False)
+    source = simulate(ParticleSettings(n=5), runs=1, steps=4)
     with pytest.raises(SettingsError, match=message):
         lyapunov(source, [0], **{"span": 2, **options})

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.forces import alignment as module
 from analysis.forces import (
@@ -130,8 +131,8 @@ def test_pair_sums_of_pairs_of_each_frame(generator):
     assert result.shape == (2, 3, 4, 2)
     for frame in np.ndindex(2, 3):
         for p, (i, j) in enumerate(pairs[frame]):
-            np.testing.assert_array_equal(result[frame][p], x[frame][i] + x[frame][j])
-    np.testing.assert_array_equal(
+            assert_array_equal(result[frame][p], x[frame][i] + x[frame][j])
+    assert_array_equal(
         embedding_pair_sums(x, pairs[0, 0])[1, 2],
         embedding_pair_sums(x[1, 2], pairs[0, 0]),
     )
@@ -152,7 +153,7 @@ def test_frames_do_not_mix(n, dim, generator):
         result = kind(*arrays)
         assert result.value.shape == result.chance.shape == (2, 3)
         for at in np.ndindex(2, 3):
-            np.testing.assert_allclose(
+            assert_allclose(
                 [m[at] for m in result],
                 kind(*(array[at] for array in arrays)),
                 rtol=1e-12,
@@ -237,10 +238,10 @@ def test_common_rotations_change_nothing(dim, generator):
     q = np.linalg.qr(generator.standard_normal((dim, dim)))[0]
     for kind in KINDS:
         before, after = kind(sums, weight, bias), kind(sums @ q, weight @ q, bias)
-        np.testing.assert_allclose(after.value, before.value, atol=0.02)
+        assert_allclose(after.value, before.value, atol=0.02)
         assert np.ptp(before.value) > 0.05  # they differ among frames by more than that
     x, pairs = generator.standard_normal((5, 9, dim)), all_pairs(9)
-    np.testing.assert_allclose(
+    assert_allclose(
         pair_sum_collinearity(x @ q, pairs), pair_sum_collinearity(x, pairs), rtol=1e-12
     )
 
@@ -250,14 +251,10 @@ def test_measures_do_not_depend_on_scale(scale, generator):
     sums, weight, bias = random_frame(generator, 3)
     for kind in KINDS:
         expected = kind(sums, weight, bias)
-        np.testing.assert_allclose(
-            kind(scale * sums, weight, scale * bias), expected, atol=1e-3
-        )
-        np.testing.assert_allclose(
-            kind(sums, scale * weight, scale * bias), expected, atol=1e-3
-        )
+        assert_allclose(kind(scale * sums, weight, scale * bias), expected, atol=1e-3)
+        assert_allclose(kind(sums, scale * weight, scale * bias), expected, atol=1e-3)
     x, pairs = generator.standard_normal((9, 3)), all_pairs(9)
-    np.testing.assert_allclose(
+    assert_allclose(
         pair_sum_collinearity(scale * x, pairs), pair_sum_collinearity(x, pairs)
     )
 
@@ -270,15 +267,13 @@ def test_units_count_by_norm_and_dead_units_do_not_count(generator):
     more = np.concatenate([weight, [[5.0, 5.0], [1e-9, 0.0], [0.0, 0.0]]])
     biases = np.concatenate([bias, [-1e3, 1.0, 1.0]])
     fractions = unit_norm_fractions(sums, more, biases)
-    np.testing.assert_array_equal(fractions[-3:], 0.0)
+    assert_array_equal(fractions[-3:], 0.0)
     assert fractions.sum() == pytest.approx(1)
-    np.testing.assert_allclose(fractions[:-3], unit_norm_fractions(sums, weight, bias))
+    assert_allclose(fractions[:-3], unit_norm_fractions(sums, weight, bias))
     for kind in MEASURES:
-        np.testing.assert_allclose(
-            kind(sums, more, biases), kind(sums, weight, bias), rtol=1e-12
-        )
+        assert_allclose(kind(sums, more, biases), kind(sums, weight, bias), rtol=1e-12)
     units = np.array([[3.0, 4.0], [15.0, 0.0], [-1.0, 0.0]])
-    np.testing.assert_allclose(
+    assert_allclose(
         unit_norm_fractions(np.array([[1.0, 0.0]]), units, np.zeros(3)), [0.25, 0.75, 0]
     )
 
@@ -325,19 +320,17 @@ def test_equal_values_count_half_in_ranks():
     result = module.fraction_below(
         np.array([0.0, 1.0, 1.5, 2.0, 9.0]), np.array([2.0, 1, 1, 3])
     )
-    np.testing.assert_allclose(result, [0, 0.25, 0.5, 0.625, 1])
+    assert_allclose(result, [0, 0.25, 0.5, 0.625, 1])
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_random_rotations_and_directions_are_isotropic(dim):
     turns = module.random_orthogonal_matrices(dim)
     products = turns @ np.swapaxes(turns, -1, -2)
-    np.testing.assert_allclose(
-        products, np.broadcast_to(np.eye(dim), turns.shape), atol=1e-12
-    )
+    assert_allclose(products, np.broadcast_to(np.eye(dim), turns.shape), atol=1e-12)
     assert np.abs(turns.mean(axis=0)).max() < 4 / np.sqrt(dim * len(turns))
     directions = random_directions(dim)
-    np.testing.assert_allclose(np.linalg.norm(directions, axis=-1), 1)
-    np.testing.assert_allclose(
+    assert_allclose(np.linalg.norm(directions, axis=-1), 1)
+    assert_allclose(
         directions.T @ directions / len(directions), np.eye(dim) / dim, atol=0.03
     )

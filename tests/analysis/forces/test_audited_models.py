@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.forces import audit_forces, fit_pair_law
 from analysis.forces.audited_runs import audited_trajectory, read_audited_run
@@ -25,7 +26,7 @@ SETTINGS = {
 @pytest.fixture(scope="module", params=SETTINGS)
 def trajectory(request):
     settings = SETTINGS[request.param]
-    return simulate(settings, runs=2, steps=40, every=10, seed=4, progress=False)
+    return simulate(settings, runs=2, steps=40, every=10, seed=4)
 
 
 def test_the_gradient_is_that_of_the_same_network_of_the_package(trajectory):
@@ -35,9 +36,9 @@ def test_the_gradient_is_that_of_the_same_network_of_the_package(trajectory):
         recorded = audited_trajectory(as_recorded(trajectory), model)
         result = read_audited_run(recorded, run, frames, model)
         expected = read_audited_run(trajectory, run, frames)
-        np.testing.assert_allclose(result.embedding, expected.embedding, rtol=1e-7)
-        np.testing.assert_allclose(result.targets, expected.targets, 1e-5, 1e-7)
-        np.testing.assert_array_equal(result.pairs, expected.pairs)
+        assert_allclose(result.embedding, expected.embedding, rtol=1e-7)
+        assert_allclose(result.targets, expected.targets, 1e-5, 1e-7)
+        assert_array_equal(result.pairs, expected.pairs)
 
 
 def test_the_audit_is_that_of_the_same_network_of_the_package(trajectory):
@@ -46,9 +47,7 @@ def test_the_audit_is_that_of_the_same_network_of_the_package(trajectory):
     model = model_of(trajectory)
     result = audit_forces(as_recorded(one), frames=3, renamings=4, model=model)
     for name in ("r_squared", "cosine", "weight"):
-        np.testing.assert_allclose(
-            result[name], expected[name], 1e-4, 1e-5, err_msg=name
-        )
+        assert_allclose(result[name], expected[name], 1e-4, 1e-5, err_msg=name)
 
 
 def with_recorded_pairs(trajectory):
@@ -149,7 +148,7 @@ def test_a_recorded_gradient_is_preferred(trajectory):
     )
     audited = read_audited_run(recorded, 0, np.array([1]), model)
     following = recorded["embedding_gradient"].values[0, [2]]
-    np.testing.assert_array_equal(audited.targets[0], -following)
+    assert_array_equal(audited.targets[0], -following)
 
 
 def constant_loss(parameters, batch):

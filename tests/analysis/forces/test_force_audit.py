@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis import plots
 from analysis.forces import audit_comparison, audited_runs, fitted_laws, force_audit
@@ -44,7 +45,6 @@ def trajectory():
         seed=5,
         steps=40,
         every=10,
-        progress=False,
     )
 
 
@@ -81,12 +81,10 @@ def test_a_fit_is_that_of_plain_least_squares(generator):
     for frame in range(3):
         x, y = four[:, frame].reshape(4, -1).T, target[frame].ravel()
         expected, residual, *_ = np.linalg.lstsq(x, y, rcond=None)
-        np.testing.assert_allclose(result.coefficients[frame], expected, rtol=1e-9)
-        np.testing.assert_allclose(
-            result.r_squared[frame], 1 - residual[0] / (y @ y), rtol=1e-9
-        )
+        assert_allclose(result.coefficients[frame], expected, rtol=1e-9)
+        assert_allclose(result.r_squared[frame], 1 - residual[0] / (y @ y), rtol=1e-9)
         expected *= np.linalg.norm(x, axis=0) / np.linalg.norm(y)
-        np.testing.assert_allclose(result.weights[frame], expected, rtol=1e-9)
+        assert_allclose(result.weights[frame], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
@@ -96,10 +94,10 @@ def test_constants_are_recovered(scale, dim):
     result = force_audit.fit_force_fields(
         scale * np.einsum("f,f...->...", CONSTANTS, four), four
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         result.coefficients, np.broadcast_to(scale * CONSTANTS, (5, 4)), rtol=1e-6
     )
-    np.testing.assert_allclose(result.r_squared, 1)
+    assert_allclose(result.r_squared, 1)
 
 
 def test_fits_to_zero_vectors_are_nan(generator):
@@ -129,15 +127,13 @@ def test_four_fields_explain_noise_by_chance_alone(generator):
 def test_the_normalised_part_has_neither_shift_nor_size(generator):
     x, motion = generator.normal(size=(2, 6, 5, 3))
     part = without_shift_and_scaling(motion, x)
-    np.testing.assert_allclose(part.sum(axis=1), 0, atol=1e-12)
-    np.testing.assert_allclose(
+    assert_allclose(part.sum(axis=1), 0, atol=1e-12)
+    assert_allclose(
         ((x - x.mean(1, keepdims=True)) * part).sum(axis=(1, 2)), 0, atol=1e-12
     )
-    np.testing.assert_allclose(without_shift_and_scaling(part, x), part, atol=1e-12)
-    np.testing.assert_allclose(
-        without_shift_and_scaling(motion + 5 + 3 * x, x), part, atol=1e-12
-    )
-    np.testing.assert_array_equal(without_shift_and_scaling(motion[:, :1], x[:, :1]), 0)
+    assert_allclose(without_shift_and_scaling(part, x), part, atol=1e-12)
+    assert_allclose(without_shift_and_scaling(motion + 5 + 3 * x, x), part, atol=1e-12)
+    assert_array_equal(without_shift_and_scaling(motion[:, :1], x[:, :1]), 0)
 
 
 def test_renamings_never_keep_the_task():
@@ -154,10 +150,8 @@ def test_renamings_never_keep_the_task():
 
 
 def test_trajectories_without_weights_gradient_or_frames_are_refused(trajectory):
-    metrics = simulate(
-        ModularSettings(n=5), runs=2, steps=3, record="metrics", progress=False
-    )
-    particles = simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False)
+    metrics = simulate(ModularSettings(n=5), runs=2, steps=3, record="metrics")
+    particles = simulate(ParticleSettings(n=5), runs=2, steps=3)
     for wrong, message in (
         (metrics, "record=metrics"),
         (particles, "system: found particles"),
@@ -172,7 +166,7 @@ def test_trajectories_without_weights_gradient_or_frames_are_refused(trajectory)
 def test_networks_of_any_size_are_audited(n, dim, share):
     settings = ModularSettings(n=n, dim=dim, train_share=share)
     result = force_audit.audit_forces(
-        simulate(settings, runs=2, steps=2, every=1, progress=False), renamings=1
+        simulate(settings, runs=2, steps=2, every=1), renamings=1
     )
     assert result.sizes["step"] == 3
 
@@ -192,14 +186,14 @@ def test_the_gradient_is_that_of_finite_differences(trajectory):
             moved = {**double, "embedding": double["embedding"].clone()}
             moved["embedding"][:, token, axis] += sign * 1e-6
             losses.append(network.loss(moved, pairs, share).detach().numpy())
-        np.testing.assert_allclose(
+        assert_allclose(
             gradient[:, token, axis],
             (losses[0] - losses[1]) / 2e-6,
             rtol=1e-4,
             atol=1e-8,
         )
     recorded = trajectory["gradient_norm"].sel(layer="embedding")[1, 0]
-    np.testing.assert_allclose(np.linalg.norm(gradient[0]), recorded, rtol=1e-5)
+    assert_allclose(np.linalg.norm(gradient[0]), recorded, rtol=1e-5)
 
 
 # ---------------------------------------------------------------------- of a trajectory
@@ -208,7 +202,7 @@ def test_the_gradient_is_that_of_finite_differences(trajectory):
 @pytest.fixture(scope="module")
 def transformers():
     settings = TransformerSettings(n=7, dim=6, heads=2, equals_token=True)
-    return simulate(settings, runs=2, seed=3, steps=40, every=10, progress=False)
+    return simulate(settings, runs=2, seed=3, steps=40, every=10)
 
 
 def test_the_gradient_of_a_transformer_is_that_of_finite_differences(transformers):
@@ -228,14 +222,14 @@ def test_the_gradient_of_a_transformer_is_that_of_finite_differences(transformer
             moved = {**double, "embedding": double["embedding"].clone()}
             moved["embedding"][token, axis] += sign * 1e-6
             losses.append(network.losses(moved, torch.from_numpy(data)).mean().item())
-        np.testing.assert_allclose(
+        assert_allclose(
             -read.targets[0, 1, token, axis], (losses[0] - losses[1]) / 2e-6, rtol=1e-4
         )
     recorded = transformers["gradient_norm"].sel(layer="embedding")[1, 0]
     whole = audited_runs.transformer_gradient(
         network, {name: weight[:1] for name, weight in result.items()}, data
     )
-    np.testing.assert_allclose(np.linalg.norm(whole), recorded, rtol=1e-4)
+    assert_allclose(np.linalg.norm(whole), recorded, rtol=1e-4)
 
 
 def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(
@@ -267,14 +261,14 @@ def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(
         .transpose("run", "frequency", "step")
         .values
     )
-    np.testing.assert_allclose(in_planes[:, 0], 1)
+    assert_allclose(in_planes[:, 0], 1)
     assert (in_planes[1, 2] < 0.999).all()
     assert np.isnan(in_planes[:, 1]).all()
     assert (result["cosine"].sel(target="gradient") < 0.999).all()
     table = make_table(force_audit.audit_rows(result))
     headings = [column.heading for column in force_audit.audit_columns(result)]
     assert {"cosine planes", "R² planes", "renamed planes"} < set(headings)
-    np.testing.assert_allclose(
+    assert_allclose(
         table["plane_cosine"][0],
         [1 / 2 + in_planes[1, [0, 2], 0].mean() / 2],
         rtol=1e-6,
@@ -292,7 +286,6 @@ def test_transformers_whose_tokens_are_not_added_are_refused():
             runs=1,
             steps=2,
             every=1,
-            progress=False,
         )
         assert not audited_runs.can_be_audited(trajectory)
         with pytest.raises(TrajectoryError, match=message):
@@ -308,11 +301,9 @@ def test_a_gradient_made_of_the_forces_is_explained_whole(trajectory, planted_gr
         )
     )
     result = force_audit.audit_forces(trajectory).sel(target="gradient")
-    np.testing.assert_allclose(result["r_squared"], 1, atol=1e-9)
+    assert_allclose(result["r_squared"], 1, atol=1e-9)
     expected = np.broadcast_to(CONSTANTS, result["coefficient"].shape)
-    np.testing.assert_allclose(
-        result["coefficient"].transpose(..., "field"), expected, rtol=1e-5
-    )
+    assert_allclose(result["coefficient"].transpose(..., "field"), expected, rtol=1e-5)
     assert result["renamed_r_squared"].sel(part="normalised").mean() < 0.97
 
 
@@ -322,7 +313,7 @@ def test_a_gradient_that_is_the_law_has_cosine_one(trajectory, planted_gradient)
     result = force_audit.audit_forces(trajectory, ParticleSettings(fa=2.0)).sel(
         target="gradient"
     )
-    np.testing.assert_allclose([result["cosine"], result["law_r_squared"]], 1)
+    assert_allclose([result["cosine"], result["law_r_squared"]], 1)
     other = force_audit.audit_forces(trajectory, ParticleSettings(fa=0.0)).sel(
         target="gradient"
     )
@@ -337,10 +328,8 @@ def test_the_update_is_the_displacement_to_the_next_frame(trajectory):
         four = force_fields(x[run, 1], group_pairs(7, pairs)).force
         expected = force_audit.fit_force_fields(x[run, 2] - x[run, 1], four)
         one = result.sel(target="update", part="whole").isel(run=run, step=1)
-        np.testing.assert_allclose(one["r_squared"], expected.r_squared, rtol=1e-4)
-        np.testing.assert_allclose(
-            one["coefficient"], expected.coefficients, rtol=1e-3, atol=1e-9
-        )
+        assert_allclose(one["r_squared"], expected.r_squared, rtol=1e-4)
+        assert_allclose(one["coefficient"], expected.coefficients, rtol=1e-3, atol=1e-9)
     assert np.isnan(result["cosine"].sel(target="update").isel(step=-1)).all()
     assert np.isnan(result["renamed_r_squared"]).all()
 
@@ -351,7 +340,7 @@ def test_frames_after_divergence_are_masked(trajectory):
     result = force_audit.audit_forces(cut)["cosine"].sel(
         target="gradient", part="whole"
     )
-    np.testing.assert_array_equal(
+    assert_array_equal(
         np.isfinite(result.transpose("run", "step"))[1],
         [True, True, False, False, False],
     )
@@ -387,15 +376,13 @@ def test_moments_have_the_values_of_their_frames(transformers):
             )
             for name in ("cosine", "r_squared", "renamed_r_squared"):
                 expected = part[name].isel(there) if frame >= 0 else np.nan
-                np.testing.assert_allclose(whole[name], expected)
+                assert_allclose(whole[name], expected)
                 expected = (
                     audit[f"plane_{name}"].isel(there).mean() if frame >= 0 else np.nan
                 )
-                np.testing.assert_allclose(planes[name], expected)
+                assert_allclose(planes[name], expected)
             expected = law.isel(there).sel(space="planes") if frame >= 0 else np.nan
-            np.testing.assert_allclose(
-                planes["pair_law_r_squared"], expected, atol=1e-9
-            )
+            assert_allclose(planes["pair_law_r_squared"], expected, atol=1e-9)
 
 
 def test_files_are_compared_by_the_settings_that_differ(
@@ -406,7 +393,6 @@ def test_files_are_compared_by_the_settings_that_differ(
         TransformerSettings(n=7, dim=2, heads=2, attention_rate=0.5),
         runs=3,
         steps=40,
-        progress=False,
     )
     save_trajectory(flat, tmp_path / "flat.nc")
     out = output_of("analysis.audit four.nc flat.nc --csv t.csv --x dim --out both.nc")
@@ -448,11 +434,9 @@ def test_files_that_cannot_be_compared_are_refused(
     monkeypatch.chdir(tmp_path)
     save_trajectory(trajectory, tmp_path / "modular.nc")
     other = dataclasses.replace(read_settings(trajectory), weight_decay=0.1)
+    save_trajectory(simulate(other, runs=2, steps=4), tmp_path / "other.nc")
     save_trajectory(
-        simulate(other, runs=2, steps=4, progress=False), tmp_path / "other.nc"
-    )
-    save_trajectory(
-        simulate(ParticleSettings(n=5), runs=1, steps=1, progress=False),
+        simulate(ParticleSettings(n=5), runs=1, steps=1),
         tmp_path / "particles.nc",
     )
     code, _, errors = typed("analysis.audit", *words.split())
@@ -466,6 +450,6 @@ def test_the_table_has_means_at_a_few_epochs(trajectory):
     assert table["epoch"].tolist() == [0, 20, 40]
     assert len(table.columns) == 3 + 3 * (6 + 2 * len(FIELD_NAMES))
     mean = audit["cosine"].sel(target="gradient", part="whole").isel(step=2).mean()
-    np.testing.assert_allclose(table["cosine_whole"][1], mean)
+    assert_allclose(table["cosine_whole"][1], mean)
     assert (table["r_squared_high"] <= 1).all()
     assert len(format_table(table, force_audit.audit_columns(audit)).splitlines()) == 5

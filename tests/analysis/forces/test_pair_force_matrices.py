@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.forces import pair_force_matrices
 from dynamics import all_pairs
@@ -31,7 +32,7 @@ def test_renamings_that_keep_the_task_change_no_field(unit, shift, seed, dim):
     same, other = pair_force_matrices.fields_with_renamed_tokens(
         x, PAIRS, true, [(unit * np.arange(11) + shift) % 11, swapped]
     )
-    np.testing.assert_allclose(same, true, rtol=1e-9, atol=1e-9)
+    assert_allclose(same, true, rtol=1e-9, atol=1e-9)
     assert abs(other - true).max() > 1e-3
 
 
@@ -42,8 +43,8 @@ def test_fields_and_laws_are_those_of_the_particles(balance, generator, monkeypa
         force_fields(x, group_pairs(11, PAIRS)),
         pair_force_matrices.fields_by_matrices(x, PAIRS),
     )
-    np.testing.assert_allclose(result.force, expected.force, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(result.magnitude, expected.magnitude, rtol=1e-9)
+    assert_allclose(result.force, expected.force, rtol=1e-9, atol=1e-12)
+    assert_allclose(result.magnitude, expected.magnitude, rtol=1e-9)
     law = dataclasses.replace(LAW, repulsion_balance=balance, alignment_balance=balance)
     names = [generator.permutation(11)]
     renamed = list(
@@ -53,9 +54,9 @@ def test_fields_and_laws_are_those_of_the_particles(balance, generator, monkeypa
     by_difference = list(
         pair_force_matrices.fields_with_renamed_tokens(x, PAIRS, expected.force, names)
     )
-    np.testing.assert_allclose(by_difference, renamed, rtol=1e-9, atol=1e-9)
+    assert_allclose(by_difference, renamed, rtol=1e-9, atol=1e-9)
     force = pair_force_matrices.law_force(x, PAIRS, law, result)
-    np.testing.assert_allclose(
+    assert_allclose(
         force, ParticleSystem(law, pairs=PAIRS).force(x)[0], rtol=1e-9, atol=1e-12
     )
     with pytest.raises(SettingsError, match="diagonal: found once"):
@@ -98,7 +99,7 @@ def test_the_basis_is_that_of_plain_loops(generator):
             expected[a] += force
             expected[b] += force
     assert radial == len(like) == len(unlike)
-    np.testing.assert_allclose(
+    assert_allclose(
         np.einsum("f,fta->ta", values, result), expected, rtol=1e-9, atol=1e-9
     )
 
@@ -107,8 +108,8 @@ def test_coincident_pair_sums_do_not_attract_or_repel():
     x = np.tile(np.random.default_rng(0).normal(size=(1, 5)), (7, 1))
     result = pair_force_matrices.fields_by_matrices(x, all_pairs(7), basis=True)
     assert np.isfinite(result.force).all()
-    np.testing.assert_array_equal(result.magnitude[:2], 0)
-    np.testing.assert_array_equal(
+    assert_array_equal(result.magnitude[:2], 0)
+    assert_array_equal(
         pair_force_matrices.fields_by_matrices(0 * x, all_pairs(7), basis=True).force, 0
     )
 
@@ -118,7 +119,7 @@ def test_particles_in_any_dimension_move_as_those_of_the_system(generator, monke
     expected = system.advance(system.state_from_positions(start), 20).embedding[0]
     monkeypatch.setattr(pair_force_matrices, "_COMPILED", 2)
     result = pair_force_matrices.simulate_in_any_dimension(start[0], LAW, 20)
-    np.testing.assert_allclose(result, expected, rtol=1e-8, atol=1e-10)
+    assert_allclose(result, expected, rtol=1e-8, atol=1e-10)
     with pytest.raises(SettingsError, match="variance: found axis"):
         pair_force_matrices.simulate_in_any_dimension(
             start[0], dataclasses.replace(LAW, variance="axis"), 1
@@ -132,10 +133,10 @@ def test_fields_of_many_tokens_are_summed_fast(generator):
     expected = force_fields(x, group_pairs(131, pairs))
     result = pair_force_matrices.four_fields(x, pairs)
     for field in range(4):
-        np.testing.assert_allclose(
+        assert_allclose(
             result.force[field],
             expected.force[field],
             atol=1e-6 * np.abs(expected.force[field]).max(),
         )
     assert not np.array_equal(result.force, expected.force)
-    np.testing.assert_allclose(result.magnitude, expected.magnitude, rtol=1e-6)
+    assert_allclose(result.magnitude, expected.magnitude, rtol=1e-6)

@@ -5,6 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.forces import fitted_laws
 from analysis.forces.audited_runs import AuditedRun
@@ -19,9 +20,7 @@ LAW = ParticleSettings(n=11, fa=0.7)
 def fit_to_targets(targets_of):
     """The fit of a space to targets that are a function of the positions (step, token,
     axis) of particles."""
-    particles = simulate(LAW, runs=3, steps=60, every=6, progress=False)[
-        "embedding"
-    ].values
+    particles = simulate(LAW, runs=3, steps=60, every=6)["embedding"].values
     samples = []
     for run, x in enumerate(particles):
         names = [np.random.default_rng(run).permutation(11)]
@@ -42,11 +41,11 @@ def fit_to_targets(targets_of):
 def test_the_law_of_particles_is_recovered_from_their_trajectories():
     result = fit_to_targets(lambda x: ParticleSystem(LAW).force(x)[0])
     held_out = result["r_squared"].mean(("run", "step"))
-    np.testing.assert_allclose(held_out.sel(law="CA"), 1)
+    assert_allclose(held_out.sel(law="CA"), 1)
     assert held_out.sel(law="pair law") > 0.97
     assert held_out.sel(law="renamed") < 0.3
     for name in fitted_laws.BASIS:
-        np.testing.assert_allclose(
+        assert_allclose(
             result[name][:-1], result[f"paper_{name}"][:-1], atol=0.08, err_msg=name
         )
 
@@ -71,9 +70,7 @@ def test_another_law_is_recovered_which_that_of_the_paper_does_not_explain():
     held_out = result["r_squared"].mean(("run", "step"))
     assert held_out.sel(law="pair law") > 0.9
     assert held_out.sel(law="CA") < 0.3
-    np.testing.assert_allclose(
-        result["frame_r_squared"].sel(law="pair law"), 1, atol=0.02
-    )
+    assert_allclose(result["frame_r_squared"].sel(law="pair law"), 1, atol=0.02)
 
 
 def test_no_law_predicts_noise(generator):
@@ -96,9 +93,9 @@ def test_coefficients_do_not_depend_on_a_factor_of_each_sample(generator):
         fields, target, generator.normal(size=(8, 6, 2))
     )
     result = fitted_laws.fit_coefficients(moments, 1e-9)
-    np.testing.assert_allclose(result / result[0], truth, atol=1e-4)
-    np.testing.assert_allclose(fitted_laws.law_cosines(moments, result), 1, atol=1e-6)
-    np.testing.assert_allclose(fitted_laws.frame_r_squared(moments), 1)
+    assert_allclose(result / result[0], truth, atol=1e-4)
+    assert_allclose(fitted_laws.law_cosines(moments, result), 1, atol=1e-6)
+    assert_allclose(fitted_laws.frame_r_squared(moments), 1)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +106,6 @@ def trajectory():
         seed=5,
         steps=40,
         every=5,
-        progress=False,
     )
 
 
@@ -120,7 +116,7 @@ def test_a_network_has_a_law_in_every_frame(trajectory):
     result = fitted_laws.fit_pair_law(cut, frames=6, keys=keys)
     assert result["r_squared"].dims == ("run", "space", "law", "step")
     diverged = (result["seed"] == 6) & (result["step"] > 20)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         np.isnan(result["cosine"].sel(space="whole", law="CA")), diverged
     )
     four = result.sel(law="four fields")

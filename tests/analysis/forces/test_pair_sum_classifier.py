@@ -4,6 +4,7 @@ whose answer is known."""
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
 from analysis.forces import pair_sum_classifier as module
@@ -44,7 +45,7 @@ def test_gradients_at_pair_sums_add_up_to_that_of_the_embedding(drawn, classifie
     for place, pair in enumerate(all_pairs(17)):
         for token in pair:
             total[:, token] += module.pair_sum_gradients(classifier)[:, place]
-    np.testing.assert_allclose(total, -weights["embedding"].grad.numpy(), atol=1e-9)
+    assert_allclose(total, -weights["embedding"].grad.numpy(), atol=1e-9)
 
 
 def test_margins_and_their_slopes(classifier):
@@ -61,7 +62,7 @@ def test_margins_and_their_slopes(classifier):
         np.abs(result - numeric) < 1e-4 * (1 + numeric)
     ).mean() > 0.99  # a kink or two may lie within a step
     correct = classifier.logits(classifier.sums).argmax(axis=-1) == classifier.right
-    np.testing.assert_array_equal(module.logit_margin(classifier) > 0, correct)
+    assert_array_equal(module.logit_margin(classifier) > 0, correct)
 
 
 def test_the_slope_of_the_softmax_and_the_distance_from_the_boundary(classifier):
@@ -81,7 +82,7 @@ def test_the_slope_of_the_softmax_and_the_distance_from_the_boundary(classifier)
         module.class_boundary_distance(classifier),
         module.margin_slope(classifier),
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         (distance * slopes)[slopes > 0], module.logit_margin(classifier)[slopes > 0]
     )
 
@@ -90,20 +91,20 @@ def test_regions_that_start_at_the_origin(classifier):
     homogeneous = classifier._replace(
         bias=0 * classifier.bias, output_bias=0 * classifier.output_bias
     )
-    np.testing.assert_allclose(module.radial_agreement(homogeneous), 1.0)
+    assert_allclose(module.radial_agreement(homogeneous), 1.0)
     assert (module.radial_agreement(classifier) < 0.99).all()
 
 
 @pytest.mark.parametrize(
     ("sizes", "expected"), [([0, 0, 2.0, 0], 1 / 4), ([0.1] * 4, 1), ([0] * 4, np.nan)]
 )
-def test_participation_ratio(sizes, expected):
-    np.testing.assert_allclose(module.participation_ratio(np.array([sizes])), expected)
+def test_evenness(sizes, expected):
+    assert_allclose(module.evenness(np.array([sizes])), expected)
 
 
 def test_distance_of_boundaries_from_the_origin(classifier):
     norms = np.linalg.norm(classifier.hidden, axis=-1)
-    np.testing.assert_allclose(
+    assert_allclose(
         module.boundary_distance(classifier._replace(bias=-0.3 * norms)), 0.3
     )
 
@@ -120,7 +121,7 @@ def test_accuracy_by_the_class_of_the_nearest_pair_sum(classifier):
             classifier.logits(classifier.sums)[run].argmax(axis=-1)
             == classifier.right[run]
         )
-        np.testing.assert_allclose(
+        assert_allclose(
             [item[run] for item in result],
             [correct[like].mean(), correct[~like].mean()],
         )

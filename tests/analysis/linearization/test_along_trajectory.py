@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 
 from analysis.linearization import (
     eigenmodes,
@@ -56,9 +57,9 @@ def printed_row(result, index):
 
 def test_modes_are_sorted_by_growth_and_conjugate_ones_by_rotation():
     result = sorted_eigenmodes(np.array([-1 - 2j, 3, -1 + 2j, -5, 0]))
-    np.testing.assert_array_equal(result, [[3, 0, -1, -1, -5], [0, 0, 2, -2, 0]])
+    assert_array_equal(result, [[3, 0, -1, -1, -5], [0, 0, 2, -2, 0]])
     real = sorted_eigenmodes(np.array([[1.0, 2.0], [np.nan, np.nan]]))
-    np.testing.assert_array_equal(real.growth, [[2, 1], [np.nan, np.nan]])
+    assert_array_equal(real.growth, [[2, 1], [np.nan, np.nan]])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_modes_are_sorted_by_growth_and_conjugate_ones_by_rotation():
 )
 def test_stability_kinds_of_planted_spectra(rates, count, kind):
     modes = sorted_eigenmodes(np.array(rates, complex))
-    np.testing.assert_equal(float(eigenmodes.count_growing(modes)), float(count))
+    assert_equal(float(eigenmodes.count_growing(modes)), float(count))
     assert stability_kinds(modes) == kind
 
 
@@ -91,7 +92,7 @@ def test_stability_kinds_of_planted_spectra(rates, count, kind):
 def test_stability_kinds_do_not_depend_on_the_unit_of_time(rates, scale):
     rates = np.round(np.array(rates), 3)
     modes, scaled = sorted_eigenmodes(rates), sorted_eigenmodes(scale * rates)
-    np.testing.assert_array_equal(stability_kinds(modes), stability_kinds(scaled))
+    assert_array_equal(stability_kinds(modes), stability_kinds(scaled))
     growing = (rates > 1e-6 * np.abs(rates).max()).sum()
     assert (
         eigenmodes.count_growing(modes) == eigenmodes.count_growing(scaled) == growing
@@ -107,7 +108,7 @@ def test_the_default_number_of_frames():
         (SYSTEMS["modular"], 20),
         (ModularSettings(), 10),
     ):
-        trajectory = simulate(settings, runs=1, steps=25, every=1, progress=False)
+        trajectory = simulate(settings, runs=1, steps=25, every=1)
         assert len(frame_indices(trajectory)) == count
         assert frame_indices(trajectory, 2) == [0, 25]
 
@@ -123,7 +124,7 @@ def trajectories(tmp_path_factory):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_all_systems_have_the_same_variables(system):
     result = linearize_trajectory(
-        simulate(SYSTEMS[system], runs=3, steps=4, every=2), [0, 1, 2], quiet=True
+        simulate(SYSTEMS[system], runs=3, steps=4, every=2), [0, 1, 2]
     )
     growth, rotation = result["growth_rate"].values, result["rotation_rate"].values
     assert result["growth_rate"].dims == ("run", "step", "mode")
@@ -131,14 +132,12 @@ def test_all_systems_have_the_same_variables(system):
     if system != "particles":
         assert not rotation.any()
         assert growth.shape[-1] == result.attrs["parameters"]
-        np.testing.assert_allclose(-growth.sum(axis=-1), result["trace"], rtol=1e-9)
-    np.testing.assert_allclose(result["sharpness"], -growth[..., -1])
+        assert_allclose(-growth.sum(axis=-1), result["trace"], rtol=1e-9)
+    assert_allclose(result["sharpness"], -growth[..., -1])
     assert result.attrs["threshold"] == pytest.approx(2 / SYSTEMS[system].time_step)
     modes = sorted_eigenmodes(growth + 1j * rotation)
-    np.testing.assert_array_equal(
-        result["growing_modes"], eigenmodes.count_growing(modes)
-    )
-    np.testing.assert_array_equal(result["kind"], stability_kinds(modes))
+    assert_array_equal(result["growing_modes"], eigenmodes.count_growing(modes))
+    assert_array_equal(result["kind"], stability_kinds(modes))
     assert all(variable.dtype.kind in "fiU" for variable in result.variables.values())
     assert all("long_name" in variable.attrs for variable in result.data_vars.values())
     assert ("xi_length" in result) == (system == "sparse")
@@ -146,7 +145,7 @@ def test_all_systems_have_the_same_variables(system):
 
 def test_two_particles_have_no_modes():
     result = linearize_trajectory(
-        simulate(ParticleSettings(n=2), runs=2, steps=2), [0, 2], quiet=True
+        simulate(ParticleSettings(n=2), runs=2, steps=2), [0, 2]
     )
     assert result.sizes["mode"] == 0
     assert np.isnan(result["sharpness"]).all()
@@ -176,8 +175,8 @@ def test_the_largest_fall_is_that_of_the_lowest_loss_below_chance():
         ]
     )
     place, fall = largest_loss_falls(losses, 0.7)
-    np.testing.assert_array_equal(place, [3, 4, -1, 0, 5])
-    np.testing.assert_allclose(fall, [0.28, 0.25, 0, 0.1, 0.6])
+    assert_array_equal(place, [3, 4, -1, 0, 5])
+    assert_allclose(fall, [0.28, 0.25, 0, 0.1, 0.6])
     assert largest_loss_falls(losses[:, :1], 0.7)[0].tolist() == [-1] * 5
 
 
@@ -188,15 +187,13 @@ def test_movement_fractions_at_an_escape_are_those_of_its_frame():
     trajectory["loss"].values[1] = 9.0
     result, whole = (
         measure_plateau_escapes(trajectory),
-        network_curvature.loss_curvature(trajectory, [2], quiet=True),
+        network_curvature.loss_curvature(trajectory, [2]),
     )
-    np.testing.assert_array_equal(result["escape_step"], [4, -1, 4])
-    np.testing.assert_allclose(
-        result["escape_fall"], [np.log(5) - 0.5, 0, np.log(5) - 0.5]
-    )
+    assert_array_equal(result["escape_step"], [4, -1, 4])
+    assert_allclose(result["escape_fall"], [np.log(5) - 0.5, 0, np.log(5) - 0.5])
     for name in ("lowest_share", "negative_share", "negative_chance", "highest_share"):
         expected = np.where([True, False, True], whole[name].values[:, 0], np.nan)
-        np.testing.assert_allclose(result[f"escape_{name}"], expected, rtol=1e-9)
+        assert_allclose(result[f"escape_{name}"], expected, rtol=1e-9)
 
 
 # -------------------------------------------------------------------------- the command
@@ -278,7 +275,7 @@ def test_ensembles_of_which_most_or_all_runs_have_diverged_are_drawn(
     trajectory["status"].values[:] = 2
     save_trajectory(trajectory, tmp_path / "lost.nc")
     words = ("--steps", 2) if left else ("--at", 12)
-    out = output_of("analysis.curvature", "lost.nc", *words)
+    out = output_of("analysis.curvature lost.nc", *words)
     last = next(
         line.split() for line in out.splitlines() if line.strip().startswith("12 ")
     )
@@ -289,8 +286,8 @@ def test_ensembles_of_which_most_or_all_runs_have_diverged_are_drawn(
 def test_frames_after_divergence_have_no_kind():
     trajectory = simulate(SYSTEMS["modular"], runs=2, steps=8, every=4)
     trajectory["last_step"].values[:] = [4, 0]
-    result = linearize_trajectory(trajectory, [0, 1, 2], quiet=True)
-    np.testing.assert_array_equal(
+    result = linearize_trajectory(trajectory, [0, 1, 2])
+    assert_array_equal(
         result["kind"].values == NONE, [[False, False, True], [False, True, True]]
     )
     assert printed_row(result, 2)[:4] == ["8", "0", "-", "-"]

@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.linearization import force_jacobian, force_spectra
 from analysis.linearization.eigenmodes import sorted_eigenmodes
@@ -100,7 +101,7 @@ def test_the_jacobian_is_that_of_finite_differences(repulsion, alignment, diagon
         )
         x, force = scattered(n, dim), real_force(settings)
         result = force_and_jacobian(x, settings)
-        np.testing.assert_allclose(result.force, force(x), rtol=1e-11, atol=1e-11)
+        assert_allclose(result.force, force(x), rtol=1e-11, atol=1e-11)
         close(result.jacobian, differences(force, x))
 
 
@@ -112,9 +113,7 @@ def test_the_jacobian_of_any_list_of_pairs_and_any_leading_axes():
     close(result.jacobian, differences(real_force(settings, chosen), x))
     both = force_and_jacobian(np.stack([x, x + 1])[:, None], settings)
     assert both.jacobian.shape == (2, 1, 12, 12)
-    np.testing.assert_array_equal(
-        both.jacobian[0, 0], force_and_jacobian(x, settings).jacobian
-    )
+    assert_array_equal(both.jacobian[0, 0], force_and_jacobian(x, settings).jacobian)
 
 
 def test_the_jacobian_of_a_reciprocal_force_is_symmetric():
@@ -139,9 +138,7 @@ def test_coincident_pair_sums_and_the_origin_have_no_force_and_no_derivative():
     settings = ParticleSettings(n=5)
     result = force_and_jacobian(x, settings)
     assert np.isfinite(result.jacobian).all()
-    np.testing.assert_allclose(
-        result.force, real_force(settings)(x), rtol=1e-12, atol=1e-12
-    )
+    assert_allclose(result.force, real_force(settings)(x), rtol=1e-12, atol=1e-12)
     assert not force_and_jacobian(np.zeros((5, 2)), settings).jacobian.any()
 
 
@@ -180,7 +177,7 @@ def test_the_field_that_a_step_follows_has_this_derivative(rule):
         )
 
     result = force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings)
-    np.testing.assert_allclose(result.force, along(x), rtol=1e-10)
+    assert_allclose(result.force, along(x), rtol=1e-10)
     close(result.jacobian, differences(along, x), 1e-6)
 
 
@@ -200,9 +197,7 @@ def test_the_constrained_field_is_that_of_a_short_real_step(variance, dim):
         force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings),
         settings,
     )
-    np.testing.assert_allclose(
-        result.force, rate(x), atol=1e-4 * np.linalg.norm(result.force)
-    )
+    assert_allclose(result.force, rate(x), atol=1e-4 * np.linalg.norm(result.force))
     basis = free_directions(x, settings)
     close(result.jacobian, basis.T @ differences(rate, x, 1e-4) @ basis, 1e-3)
 
@@ -215,10 +210,10 @@ def test_constraints_and_common_rotations_are_left_out(variance, dim, modes):
     x = normal(scattered(6, dim), variance)
     basis = free_directions(x, ParticleSettings(n=6, dim=dim, variance=variance))
     assert basis.shape == (6 * dim, modes)
-    np.testing.assert_allclose(basis.T @ basis, np.eye(modes), atol=1e-13)
-    np.testing.assert_allclose(basis.reshape(6, dim, modes).sum(axis=0), 0, atol=1e-13)
+    assert_allclose(basis.T @ basis, np.eye(modes), atol=1e-13)
+    assert_allclose(basis.reshape(6, dim, modes).sum(axis=0), 0, atol=1e-13)
     if variance == "overall":
-        np.testing.assert_allclose(x.ravel() @ basis, 0, atol=1e-13)
+        assert_allclose(x.ravel() @ basis, 0, atol=1e-13)
 
 
 @pytest.mark.parametrize("variance", ["overall", "none"])
@@ -261,11 +256,11 @@ def test_frames_with_fewer_modes_end_in_nan(generator):
         [flat - flat.mean(axis=0), normal(generator.standard_normal((4, 3)), "overall")]
     )
     # a plane has all three turns, a line two: 12 - 3 - 3 - 1
-    np.testing.assert_array_equal(np.isfinite(eigenvalues(both)).sum(axis=-1), [5, 5])
+    assert_array_equal(np.isfinite(eigenvalues(both)).sum(axis=-1), [5, 5])
     both[0] *= [1, 0, 0]
     result = eigenvalues(both)
-    np.testing.assert_array_equal(np.isfinite(result).sum(axis=-1), [6, 5])
-    np.testing.assert_allclose(
+    assert_array_equal(np.isfinite(result).sum(axis=-1), [6, 5])
+    assert_allclose(
         np.sort_complex(result[1, :5]), np.sort_complex(eigenvalues(both[1])), atol=1e-9
     )
 
@@ -280,7 +275,7 @@ def test_frames_with_fewer_modes_end_in_nan(generator):
 )
 def test_systems_without_or_with_too_many_modes_are_refused(settings, message):
     with pytest.raises(TrajectoryError, match=message):
-        force_spectra(simulate(settings, runs=1, steps=1, progress=False), [0])
+        force_spectra(simulate(settings, runs=1, steps=1), [0])
 
 
 @pytest.fixture(scope="module")
@@ -308,9 +303,7 @@ def test_at_rest_the_modes_are_those_of_the_real_step(rested):
         expected = 1 + RESTED.step_size * (growth + 1j * rotation) / (
             1 + RESTED.step_size * pull
         )
-        np.testing.assert_allclose(
-            np.sort_complex(real), np.sort_complex(expected), atol=1e-6
-        )
+        assert_allclose(np.sort_complex(real), np.sort_complex(expected), atol=1e-6)
         assert growth[0] < 0  # it got there, so nothing grows
 
 
@@ -331,7 +324,7 @@ def test_at_rest_common_rotation_is_a_null_mode_and_hides_no_other(rested):
     )
     null = np.abs(whole.growth + 1j * whole.rotation).argmin()
     assert abs(whole.growth[null]) < 1e-7 * np.abs(whole.growth).max()
-    np.testing.assert_allclose(np.delete(whole.growth, null), without.growth, rtol=1e-6)
+    assert_allclose(np.delete(whole.growth, null), without.growth, rtol=1e-6)
 
 
 def test_particles_in_one_point_and_diverged_runs_have_no_modes(rested):

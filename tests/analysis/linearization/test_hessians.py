@@ -10,6 +10,7 @@ from curvlinops import HessianLinearOperator
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.linearization import clustering_head_hessian, hessians, network_curvature
 from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
@@ -229,8 +230,8 @@ def test_the_loss_of_the_objective_is_the_recorded_one(settings):
             torch.from_numpy(rows[run, frame, 0])
         )
         assert float(loss) == pytest.approx(recorded[run, frame], rel=1e-5)
-    np.testing.assert_array_equal(rows[:, 0, 1], rows[:, 1, 0])
-    np.testing.assert_array_equal(rows[:, 2, 1], rows[:, 2, 0])
+    assert_array_equal(rows[:, 0, 1], rows[:, 1, 0])
+    assert_array_equal(rows[:, 2, 1], rows[:, 2, 0])
 
 
 # -------------------------------------------------------------------------------- parts
@@ -254,14 +255,14 @@ def test_derivatives_of_the_cross_entropy_are_those_of_autodiff(classes, scale, 
         torch.einsum("ks,kl->kls", p, torch.eye(classes, dtype=torch.float64))
         - p[:, None] * p
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         torch.einsum("krs,lrs->kls", root, root), share * expected, atol=1e-15
     )
     loss = torch.nn.functional.cross_entropy
     by_autodiff = torch.func.grad(
         lambda each: loss(each.T, target, reduction="none") @ share
     )(logits)
-    np.testing.assert_allclose(error, by_autodiff, atol=1e-14)
+    assert_allclose(error, by_autodiff, atol=1e-14)
 
 
 @pytest.mark.parametrize("rows", [1, 56, 57, 200])
@@ -269,7 +270,7 @@ def test_products_with_the_own_transpose_are_added(rows, generator):
     x = torch.from_numpy(generator.standard_normal((rows, 31)))
     total = torch.ones(rows, rows, dtype=torch.float64)
     add_gram(total, x)
-    np.testing.assert_allclose(total, 1 + x @ x.T, atol=1e-12)
+    assert_allclose(total, 1 + x @ x.T, atol=1e-12)
 
 
 def quadratic(matrix):
@@ -285,11 +286,11 @@ def test_extreme_eigenpairs_and_the_trace_of_a_planted_hessian(generator):
     loss, row = quadratic(matrix), torch.from_numpy(generator.standard_normal(120))
     assert off(dense_hessian(loss, row), matrix) < 1e-13
     result = extreme_eigenpairs(loss, row, 3)
-    np.testing.assert_allclose(result.values, [-3, -2, -1, 5, 6, 7], atol=1e-10)
+    assert_allclose(result.values, [-3, -2, -1, 5, 6, 7], atol=1e-10)
     cosines = np.abs(
         (np.asarray(result.vectors) * turn[:, [0, 1, 2, 117, 118, 119]]).sum(axis=0)
     )
-    np.testing.assert_allclose(cosines, 1, atol=1e-8)
+    assert_allclose(cosines, 1, atol=1e-8)
     estimate = hessians.estimate_trace(loss, row, 4000)
     assert abs(estimate.value - values.sum()) < 4 * estimate.error
     off_diagonal = (matrix**2).sum() - (torch.diag(matrix) ** 2).sum()
@@ -309,7 +310,7 @@ def test_extreme_eigenpairs_and_the_trace_of_a_planted_hessian(generator):
 def test_eigenpairs_that_are_not_found_are_nan(generator, monkeypatch):
     row = torch.from_numpy(generator.standard_normal(50))
     flat = extreme_eigenpairs(lambda row: row.sum() + 0 * (row**2).sum(), row, 2)
-    np.testing.assert_array_equal(flat.values, [0, 0, 0, 0])
+    assert_array_equal(flat.values, [0, 0, 0, 0])
     assert np.isnan(flat.vectors).all()
     monkeypatch.setattr(hessians, "_MAX_RESTARTS", 1)
     square = torch.from_numpy(generator.standard_normal((400, 400)))
@@ -326,7 +327,7 @@ def test_eigenpairs_that_are_not_found_are_nan(generator, monkeypatch):
 def test_movement_fractions_are_squares_of_cosines(generator):
     turn = np.linalg.qr(generator.standard_normal((9, 9)))[0]
     result = movement_fractions(turn, 2 * turn[:, 3] - 1e-3 * turn[:, 5])
-    np.testing.assert_allclose(result[[3, 5]], [1, 2.5e-7], rtol=1e-6)
+    assert_allclose(result[[3, 5]], [1, 2.5e-7], rtol=1e-6)
     assert movement_fractions(
         turn, generator.standard_normal(9)
     ).sum() == pytest.approx(1)
@@ -343,7 +344,7 @@ def trained():
 
 def test_spectra_layers_and_traces_are_those_of_the_hessian(trained):
     threads = torch.get_num_threads()
-    result = loss_curvature(trained, [0, 3], quiet=True)
+    result = loss_curvature(trained, [0, 3])
     assert torch.get_num_threads() == threads
     network = ClusteringHead(TRAINED)
     rows = flat_weight_pairs(trained, network, [0, 3])
@@ -353,7 +354,7 @@ def test_spectra_layers_and_traces_are_those_of_the_hessian(trained):
             training_objective(network, run).loss, torch.from_numpy(rows[run, frame, 0])
         )
         values, vectors = np.linalg.eigh(hessian.numpy())
-        np.testing.assert_allclose(here["eigenvalue"], values, atol=1e-12 * values[-1])
+        assert_allclose(here["eigenvalue"], values, atol=1e-12 * values[-1])
         assert (here["trace"], here["sharpness"]) == pytest.approx(
             (values.sum(), values[-1])
         )
@@ -388,38 +389,34 @@ def test_a_movement_planted_along_the_lowest_direction_is_found(trained):
         ).eigenvectors[:, 0]
         for name, value in network.unflatten(row + 0.5 * lowest).items():
             planted[name].values[run, 2] = value.numpy()
-    result = loss_curvature(planted, [1], quiet=True)
+    result = loss_curvature(planted, [1])
     for name, expected in (
         ("lowest_share", 1),
         ("negative_share", 1),
         ("highest_share", 0),
     ):
-        np.testing.assert_allclose(result[name], expected, atol=1e-6)
+        assert_allclose(result[name], expected, atol=1e-6)
 
 
 def test_frames_after_divergence_have_no_curvature(trained):
     lost = trained.copy(deep=True)
     lost["last_step"].values[0] = 4
-    result = loss_curvature(lost, [1, 2, 3, 4], quiet=True)
+    result = loss_curvature(lost, [1, 2, 3, 4])
     known = np.isfinite(result["eigenvalue"].values).all(axis=-1)
-    np.testing.assert_array_equal(
-        known, [[True, True, False, False], [True] * 4, [True] * 4]
-    )
+    assert_array_equal(known, [[True, True, False, False], [True] * 4, [True] * 4])
     moved = np.isfinite(result["lowest_share"].values[:2])
-    np.testing.assert_array_equal(
-        moved, [[True, False, False, False], [True, True, True, False]]
-    )
+    assert_array_equal(moved, [[True, False, False, False], [True, True, True, False]])
 
 
 def test_extreme_eigenvalues_agree_with_the_whole_spectrum(trained, monkeypatch):
-    whole = loss_curvature(trained, [0, 2], quiet=True)
+    whole = loss_curvature(trained, [0, 2])
     monkeypatch.setattr(network_curvature, "_MAX_DENSE", 10)
-    ends = loss_curvature(trained, [0, 2], quiet=True)
+    ends = loss_curvature(trained, [0, 2])
     assert ends.sizes["mode"] == 6
     expected = whole["eigenvalue"].values[..., [0, 1, 2, -3, -2, -1]]
-    np.testing.assert_allclose(ends["eigenvalue"], expected, atol=1e-9 * expected.max())
+    assert_allclose(ends["eigenvalue"], expected, atol=1e-9 * expected.max())
     for name in ("sharpness", "lowest_share", "highest_share"):
-        np.testing.assert_allclose(ends[name], whole[name], rtol=1e-5, atol=1e-12)
+        assert_allclose(ends[name], whole[name], rtol=1e-5, atol=1e-12)
     assert np.isnan(ends["negative_share"]).all()
     assert (np.abs(ends["trace"] - whole["trace"]) < 5 * ends["trace_error"]).all()
 
@@ -434,7 +431,7 @@ def test_sharpness_accounts_for_learning_rates_of_layers(dense, monkeypatch):
         ClusteringHead(settings),
     )
     monkeypatch.setattr(network_curvature, "_MAX_DENSE", dense)
-    result = loss_curvature(trajectory, [1], quiet=True)
+    result = loss_curvature(trajectory, [1])
     row = torch.from_numpy(flat_weight_pairs(trajectory, network, [1])[0, 0, 0])
     rates = network_curvature.relative_learning_rates(network)
     assert set(rates) == {1.0, 20.0}
@@ -459,14 +456,14 @@ def test_the_curvature_of_a_finetuned_run_is_that_of_its_own_task(tmp_path):
     )
     trajectory = simulate(settings, runs=2, steps=2, every=2)
     assert json.loads(trajectory.attrs["config_json"])["vocab"] == 3
-    result = loss_curvature(trajectory, [0], quiet=True)
+    result = loss_curvature(trajectory, [0])
     network = ClusteringHead(settings)
     hessian = by_curvlinops(
         network,
         1,
         torch.from_numpy(flat_weight_pairs(trajectory, network, [0])[1, 0, 0]),
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         result["eigenvalue"].values[1, 0], np.linalg.eigvalsh(hessian), atol=1e-12
     )
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 import xarray as xr
 from curvlinops import HessianLinearOperator
+from numpy.testing import assert_allclose
 
 import dynamics
 from analysis import curvature
@@ -102,9 +103,7 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
     record_training(tmp_path / "mine.nc", model, steps=20, every=20)
     given, options = model_loss(model.eval()), SpectrumOptions(eigenvalues=3)
     trajectory = dynamics.open_trajectory(tmp_path / "mine.nc")
-    result = model_curvature(trajectory, given, [1], options, quiet=True).isel(
-        run=0, step=0
-    )
+    result = model_curvature(trajectory, given, [1], options).isel(run=0, step=0)
     recorded_model = RecordedModel(trajectory, given)
     assert recorded_model.size > 2000
     with differentiable_twice():
@@ -113,7 +112,7 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
             dense_hessian(recorded_model.losses(0, 1)[0], row)
         )
         expected = values.numpy()[[0, 1, 2, -3, -2, -1]]
-        np.testing.assert_allclose(result["eigenvalue"], expected, rtol=1e-5)
+        assert_allclose(result["eigenvalue"], expected, rtol=1e-5)
         assert (result["residual"] < 1e-6).all()
         assert abs(result["trace"] - float(values.sum())) < 4 * result["trace_error"]
         gradient = torch.func.grad(recorded_model.losses(0, 1)[0])(row)
@@ -155,10 +154,10 @@ def test_eigenvalues_near_zero_and_equal_ones_are_found(generator):
     product, _ = planted(values, generator)
     pairs, scale = spectrum_ends(product, len(values), 6, "BE", 1e-8, 40)
     assert scale == pytest.approx(3, rel=0.02)
-    np.testing.assert_allclose(pairs.values, [0, 0, 0, 2, 2, 3], atol=1e-8)
+    assert_allclose(pairs.values, [0, 0, 0, 2, 2, 3], atol=1e-8)
     assert (relative_residuals(product, pairs, scale) < 1e-8).all()
     wrong = ExtremeEigenpairs(pairs.values + 0.3, pairs.vectors)
-    np.testing.assert_allclose(relative_residuals(product, wrong, 3.0), 0.1, rtol=1e-6)
+    assert_allclose(relative_residuals(product, wrong, 3.0), 0.1, rtol=1e-6)
 
 
 def test_the_estimated_trace_has_its_standard_error(generator):
@@ -198,14 +197,10 @@ def quadratic(tmp_path, generator):
 def test_fractions_of_a_planted_gradient_and_update(quadratic):
     trajectory, loss, values = quadratic
     result = model_curvature(
-        trajectory, loss, [0, 1], SpectrumOptions(eigenvalues=2), quiet=True
+        trajectory, loss, [0, 1], SpectrumOptions(eigenvalues=2)
     ).isel(run=0)
-    np.testing.assert_allclose(
-        result["eigenvalue"].values[0], [-2, -1, 4, 5], atol=1e-9
-    )
-    np.testing.assert_allclose(
-        result["update_along"].values[0], [0, 0.36, 0.64, 0], atol=1e-9
-    )
+    assert_allclose(result["eigenvalue"].values[0], [-2, -1, 4, 5], atol=1e-9)
+    assert_allclose(result["update_along"].values[0], [0, 0.36, 0.64, 0], atol=1e-9)
     middle = 4 * values[5]
     assert result["gradient_fraction"].values[0] == pytest.approx(
         15**2 / (15**2 + middle**2)
@@ -215,10 +210,10 @@ def test_fractions_of_a_planted_gradient_and_update(quadratic):
     assert result["relative_sharpness"].values[0] == pytest.approx(5 * 0.25 / 2)
     assert result["preconditioned_sharpness"].isnull().all()
     rough = SpectrumOptions(eigenvalues=2, precision="float32")
-    np.testing.assert_allclose(
-        model_curvature(trajectory, loss_in_float32(loss), [0], rough, quiet=True)[
-            "eigenvalue"
-        ][0, 0],
+    assert_allclose(
+        model_curvature(trajectory, loss_in_float32(loss), [0], rough)["eigenvalue"][
+            0, 0
+        ],
         [-2, -1, 4, 5],
         rtol=1e-5,
     )
@@ -227,9 +222,9 @@ def test_fractions_of_a_planted_gradient_and_update(quadratic):
 def test_all_eigenvalues_of_a_small_model(quadratic):
     trajectory, loss, values = quadratic
     options = SpectrumOptions(eigenvalues=len(values))
-    result = model_curvature(trajectory, loss, [0], options, quiet=True)
+    result = model_curvature(trajectory, loss, [0], options)
     result = result.isel(run=0, step=0)
-    np.testing.assert_allclose(result["eigenvalue"], np.sort(values), atol=1e-12)
+    assert_allclose(result["eigenvalue"], np.sort(values), atol=1e-12)
     assert (result["residual"] < 1e-12).all()
     assert result["trace"] == pytest.approx(values.sum())
     assert result["trace_error"] == 0
@@ -255,11 +250,9 @@ def test_second_moments_are_those_of_the_optimizer_and_precondition_the_hessian(
     for name, parameter in model.named_parameters():
         assert not trajectory[f"second_moment.{name}"][0, 0].any()
         expected = optimizer.state[parameter]["exp_avg_sq"] / (1 - 0.99**4)
-        np.testing.assert_allclose(
-            trajectory[f"second_moment.{name}"][0, 4], expected, rtol=1e-6
-        )
+        assert_allclose(trajectory[f"second_moment.{name}"][0, 4], expected, rtol=1e-6)
     result = model_curvature(
-        trajectory, given, [0, 4], SpectrumOptions(eigenvalues=1), quiet=True
+        trajectory, given, [0, 4], SpectrumOptions(eigenvalues=1)
     ).isel(run=0)
     recorded_model = RecordedModel(trajectory, given)
     with differentiable_twice():
@@ -289,11 +282,11 @@ def test_batches_have_equal_weights(recorded):
     parts = model_loss(model, [(PAIRS[word], LABELS[word]) for word in order.split(14)])
     whole = model_loss(model, [(PAIRS[:42], LABELS[:42])])
     one, several = (
-        model_curvature(trajectory, item, [2], SpectrumOptions(1), quiet=True)
+        model_curvature(trajectory, item, [2], SpectrumOptions(1))
         for item in (whole, parts)
     )
     for name in ("loss", "eigenvalue", "trace", "gradient_fraction"):
-        np.testing.assert_allclose(one[name], several[name], rtol=1e-6)
+        assert_allclose(one[name], several[name], rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:the loss is not finite")
@@ -303,9 +296,7 @@ def test_frames_after_divergence_are_nan_and_recorded_learning_rates_are_used(tm
         model, path = Attention(4, 4), tmp_path / f"{seed}.nc"
         record_training(path, model, seed=seed, nan_at=nan_at, decay=0.5)
     trajectory = dynamics.open_trajectory(str(tmp_path / "?.nc"))
-    result = model_curvature(
-        trajectory, model_loss(model), [1, 4], SpectrumOptions(1), quiet=True
-    )
+    result = model_curvature(trajectory, model_loss(model), [1, 4], SpectrumOptions(1))
     assert np.isfinite(result["eigenvalue"]).all(axis=-1).values.tolist() == [
         [True, True],
         [True, False],
@@ -314,7 +305,7 @@ def test_frames_after_divergence_are_nan_and_recorded_learning_rates_are_used(tm
     rates = 0.02 * 0.5 ** np.array([1, 4])
     known = np.isfinite(result["sharpness"])
     expected = (result["sharpness"] * rates / 2).values[known]
-    np.testing.assert_allclose(result["relative_sharpness"].values[known], expected)
+    assert_allclose(result["relative_sharpness"].values[known], expected)
 
 
 # ------------------------------------------------------------------- layers with modes
@@ -408,10 +399,10 @@ def test_batch_normalisation_has_the_hessian_of_the_mode(normalised, source, mod
     trajectories, given, model = normalised
     trajectory, options = trajectories[source], SpectrumOptions(2, mode=mode)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    result = model_curvature(trajectory, given, [0, 4], options, quiet=True)
+    result = model_curvature(trajectory, given, [0, 4], options)
     for place, frame in enumerate((0, 4)):
         expected = np.linalg.eigvalsh(expected_hessian(trajectory, frame, given, mode))
-        np.testing.assert_allclose(
+        assert_allclose(
             result["eigenvalue"].values[0, place],
             expected[[0, 1, -2, -1]],
             rtol=1e-5,
@@ -434,9 +425,7 @@ def test_both_modes_of_batch_normalisation_differ_and_the_default_is_that_of_the
     sharpness = {}
     for mode in ("train", "eval", None):
         options = SpectrumOptions(1, mode=mode)
-        result = model_curvature(
-            trajectories["recorded"], given, [2], options, quiet=True
-        )
+        result = model_curvature(trajectories["recorded"], given, [2], options)
         sharpness[mode] = result["sharpness"].item()
     assert sharpness["train"] == sharpness[None] != pytest.approx(sharpness["eval"])
     assert "buffer.mask" not in trajectories["recorded"]
@@ -579,12 +568,8 @@ def test_the_command_prints_writes_and_draws(recorded, typed, tmp_path):
         assert result["loss"][0].values == pytest.approx(
             trajectory["loss"][0, [1, 3], 0].values, rel=1e-5
         )  # one later
-        expected = model_curvature(
-            trajectory, recorded[3], [0, 2], SpectrumOptions(2), quiet=True
-        )
-        np.testing.assert_allclose(
-            result["eigenvalue"], expected["eigenvalue"], rtol=1e-9
-        )
+        expected = model_curvature(trajectory, recorded[3], [0, 2], SpectrumOptions(2))
+        assert_allclose(result["eigenvalue"], expected["eigenvalue"], rtol=1e-9)
 
 
 def test_an_interrupted_command_writes_the_frames_that_are_measured(
@@ -627,7 +612,6 @@ def test_a_model_file_without_loss_gives_the_cross_entropy_of_its_training_pairs
         steps=4,
         every=1,
         seed=2,
-        progress=False,
     )
     model = model_of(trajectory)
     recorded = as_recorded(trajectory)

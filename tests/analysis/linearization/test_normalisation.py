@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.linearization import normalisation, normalisation_margin
 from analysis.linearization.attention_derivatives import normalisation_derivatives
@@ -51,7 +52,7 @@ def test_derivatives_are_those_of_the_normalisation_of_the_network(
     first, tensor = torch.func.jacrev(network.normalise), torch.from_numpy(x)
     expected = (first(tensor).numpy(), torch.func.jacrev(first)(tensor).numpy())
     for result, item in zip(derivatives(x, norm), expected, strict=True):
-        np.testing.assert_allclose(
+        assert_allclose(
             result, item, atol=1e-9 * max(np.abs(item).max(), 1e-6), strict=True
         )
 
@@ -100,19 +101,15 @@ def test_derivatives_at_the_origin_and_norms_of_the_unit_form():
         assert normalisation_second_derivative_norm(origin, norm, 2) == pytest.approx(
             limit
         )
-    np.testing.assert_allclose(
-        derivatives(zero, "rms")[0], np.eye(2) / NORMALISATION_EPSILON
-    )
+    assert_allclose(derivatives(zero, "rms")[0], np.eye(2) / NORMALISATION_EPSILON)
     assert not any(
         derivative.any() for derivative in derivatives(zero, "unit")
     )  # counts as 0
     r = np.array([0, 1e-6, 0.5, 3.0])
     with np.errstate(divide="ignore"):
         first, second = 1 / r, 2 / math.sqrt(3) / r**2
-    np.testing.assert_allclose(normalisation_jacobian_norm(r, "unit", 2), first)
-    np.testing.assert_allclose(
-        normalisation_second_derivative_norm(r, "unit", 2), second
-    )
+    assert_allclose(normalisation_jacobian_norm(r, "unit", 2), first)
+    assert_allclose(normalisation_second_derivative_norm(r, "unit", 2), second)
 
 
 @given(**POINTS)
@@ -140,10 +137,8 @@ def test_a_point_may_flip_where_it_moves_farther_than_it_is():
         np.array([[1.0, 0], [1, 0], [0, 0], [0, 0]]),
         np.array([[0.5, 0], [-1, 0], [0, 1], [0, 0]]),
     )
-    np.testing.assert_array_equal(
-        normalisation_margin.flip_ratios(x, moved), [0.5, 2, np.inf, 0]
-    )
-    np.testing.assert_array_equal(
+    assert_array_equal(normalisation_margin.flip_ratios(x, moved), [0.5, 2, np.inf, 0])
+    assert_array_equal(
         normalisation_margin.turns_over_right_angle(x, moved),
         [False, True, False, False],
     )
@@ -155,22 +150,18 @@ def trained():
 
 
 def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
-    result = normalisation_margin.measure_normalisation_margins(
-        trained, [0, 2, 4], quiet=True
-    )
+    result = normalisation_margin.measure_normalisation_margins(trained, [0, 2, 4])
     embedding, position = (
         trained[name].values.astype(float)
         for name in ("embedding", "position_embedding")
     )
     x = embedding[:, :, None, :2] + position[:, :, :, None]
     length = np.linalg.norm(x, axis=-1)
-    np.testing.assert_allclose(result["x_length"], length[:, [0, 2, 4]])
-    np.testing.assert_allclose(result["x_smallest"], length.min(axis=(2, 3)))
+    assert_allclose(result["x_length"], length[:, [0, 2, 4]])
+    assert_allclose(result["x_smallest"], length.min(axis=(2, 3)))
     moved = np.linalg.norm(np.diff(x, axis=1), axis=-1) / length[:, :-1]
-    np.testing.assert_allclose(result["x_flip_ratio"][:, :2], moved[:, [0, 2]])
-    np.testing.assert_allclose(
-        result["x_largest_flip_ratio"][:, :-1], moved.max(axis=(2, 3))
-    )
+    assert_allclose(result["x_flip_ratio"][:, :2], moved[:, [0, 2]])
+    assert_allclose(result["x_largest_flip_ratio"][:, :-1], moved.max(axis=(2, 3)))
     assert all(
         np.isnan(result[name][:, -1]).all()
         for name in ("x_flip_ratio", "x_largest_flip_ratio")
@@ -188,28 +179,22 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
     )
     size = np.linalg.norm(first, axis=-1)
     here = result.isel(run=1, step=1)
-    np.testing.assert_allclose(
-        here["xi_length"].sel(quantile=[0, 1]), [size.min(), size.max()]
-    )
-    np.testing.assert_allclose(
+    assert_allclose(here["xi_length"].sel(quantile=[0, 1]), [size.min(), size.max()])
+    assert_allclose(
         here["xi_length"].sel(quantile=0.5), np.sort(size)[(len(size) - 1) // 2]
     )
     ratio = np.linalg.norm(second - first, axis=-1) / size
-    np.testing.assert_allclose(here["xi_flip_ratio"].sel(quantile=1), ratio.max())
+    assert_allclose(here["xi_flip_ratio"].sel(quantile=1), ratio.max())
     assert here["xi_flips"] == pytest.approx((ratio > 1).mean())
     assert here["xi_turns"] == pytest.approx(((first * second).sum(-1) < 0).mean())
     largest = normalisation_jacobian_norm(size.min(), "rms", 2)
-    np.testing.assert_allclose(
-        here["xi_jacobian_norm"].sel(quantile=1), largest, rtol=1e-9
-    )
+    assert_allclose(here["xi_jacobian_norm"].sel(quantile=1), largest, rtol=1e-9)
 
 
 def test_frames_after_a_divergence_have_no_value(trained):
     lost = trained.copy(deep=True)
     lost["last_step"].values[0] = 4
-    result = normalisation_margin.measure_normalisation_margins(
-        lost, [1, 2, 3], quiet=True
-    )
+    result = normalisation_margin.measure_normalisation_margins(lost, [1, 2, 3])
     # flips are of the movement after a frame, so that the last valid frame has none
     for name, valid in (("x_length", 2), ("xi_flips", 1), ("x_smallest", 3)):
         assert np.isfinite(result[name].values[0, :valid]).all()

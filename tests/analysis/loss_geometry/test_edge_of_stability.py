@@ -22,7 +22,7 @@ def trained(request, tmp_path_factory):
     settings = {"modular": ModularSettings(n=5, hidden=6), "sparse": SPARSE}
     path = tmp_path_factory.mktemp("edge") / "run.nc"
     return dynamics.simulate(
-        settings[request.param], runs=2, steps=24, every=8, out=path, progress=False
+        settings[request.param], runs=2, steps=24, every=8, out=path
     )
 
 
@@ -41,7 +41,7 @@ def torch_adam(trained, run, steps):
 
 def test_moments_are_means_of_squared_gradients():
     settings = ModularSettings(n=5, hidden=6)
-    trained = dynamics.simulate(settings, runs=2, steps=24, every=8, progress=False)
+    trained = dynamics.simulate(settings, runs=2, steps=24, every=8)
     moments = second_moments(trained, [1, 3])
     for run in range(2):
         flat = [values[run, 1].ravel() for _, values in moments.values()]
@@ -77,7 +77,7 @@ def test_sharpness_is_that_of_dense_matrices(trained):
 
 def test_gradient_descent_has_the_plain_limit_alone():
     settings = ModularSettings(n=5, hidden=6, optimizer="sgd", lr=0.1)
-    trained = dynamics.simulate(settings, runs=1, steps=20, progress=False)
+    trained = dynamics.simulate(settings, runs=1, steps=20)
     result = edge_of_stability(trained, [-1])
     assert result["relative_sharpness"].item() == pytest.approx(
         0.05 * result["sharpness"].item()

@@ -58,7 +58,7 @@ def test_a_linear_model_has_the_noise_of_its_definition(linear):
 
 
 def test_a_network_has_the_noise_of_a_loop_over_its_pairs():
-    trained = dynamics.simulate(ModularSettings(n=5), runs=1, steps=30, progress=False)
+    trained = dynamics.simulate(ModularSettings(n=5), runs=1, steps=30)
     result = gradient_noise(trained, [-1], modes=2).isel(run=0, step=0)
     model = training_model(trained, 0)
     (batch,) = model.batches
@@ -93,7 +93,7 @@ def test_a_loss_that_is_no_mean_is_refused(linear):
 
 
 def test_the_command(tmp_path, output_of):
-    trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=20, progress=False)
+    trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=20)
     dynamics.save_trajectory(trained, tmp_path / "m.nc")
     text = output_of("analysis.noise", tmp_path / "m.nc", "--frames", "3")
     assert "noise scale" in text

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from numpy.testing import assert_allclose
 
 import dynamics
 from analysis.loss_geometry import (
@@ -49,21 +50,21 @@ def test_a_model_of_two_parameters_has_its_exact_loss_everywhere(points, plane, 
     coordinates = np.stack([result["frame_u"], result["frame_v"]], -1)
     # the plane is the whole space, so that coordinates are moved and rotated positions
     movement = np.linalg.lstsq(coordinates - coordinates[0], at - at[0], rcond=None)[0]
-    np.testing.assert_allclose(movement @ movement.T, np.eye(2), atol=1e-12)
+    assert_allclose(movement @ movement.T, np.eye(2), atol=1e-12)
     v, u = np.meshgrid(result["v"], result["u"], indexing="ij")
     places = (np.stack([u, v], -1) - coordinates[0]) @ movement + at[0]
     exact = valley(places[..., 0], places[..., 1])
-    np.testing.assert_allclose(result["loss"], exact, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(result["distance"], 0, atol=1e-9)
-    np.testing.assert_allclose(result["frame_loss"], valley(*at.T))
-    np.testing.assert_allclose(result["projected_loss"], valley(*at.T), atol=1e-12)
+    assert_allclose(result["loss"], exact, rtol=1e-9, atol=1e-12)
+    assert_allclose(result["distance"], 0, atol=1e-9)
+    assert_allclose(result["frame_loss"], valley(*at.T))
+    assert_allclose(result["projected_loss"], valley(*at.T), atol=1e-12)
     assert float(result["explained"].sum()) == pytest.approx(1)
 
 
 @pytest.fixture(scope="module")
 def trained():
     settings = ModularSettings(n=7, hidden=16)
-    return dynamics.simulate(settings, runs=3, steps=200, every=20, progress=False)
+    return dynamics.simulate(settings, runs=3, steps=200, every=20)
 
 
 def test_the_plane_of_a_trajectory_has_its_largest_variances(trained):
@@ -72,11 +73,11 @@ def test_the_plane_of_a_trajectory_has_its_largest_variances(trained):
     rows = torch.stack([model.row(0, frame) for frame in range(11)]).numpy()
     others = rows - rows[-1]
     powers = np.linalg.eigvalsh(others @ others.T)[::-1]
-    np.testing.assert_allclose(result["explained"], powers[:2] / powers.sum())
+    assert_allclose(result["explained"], powers[:2] / powers.sum())
     left = np.square(result["distance"]).sum() / np.square(others).sum()
     assert left == pytest.approx(1 - powers[:2].sum() / powers.sum())
     loss = trained["loss"].values[0, :, 0]
-    np.testing.assert_allclose(result["frame_loss"], loss, rtol=1e-5)
+    assert_allclose(result["frame_loss"], loss, rtol=1e-5)
 
 
 def test_random_directions_have_the_norms_of_the_filters(trained):
@@ -113,7 +114,7 @@ def test_permuted_hidden_units_are_no_barrier_after_matching(trained):
     result = loss_barriers(both.assign_attrs(first.attrs), points=11).isel(pair=0)
     assert float(result["barrier"]) > 0.1
     assert float(result["matched_barrier"]) == pytest.approx(0, abs=1e-9)
-    np.testing.assert_allclose(result["loss"][[0, -1]], result["matched_loss"][0])
+    assert_allclose(result["loss"][[0, -1]], result["matched_loss"][0])
 
 
 def test_barriers_of_all_pairs_are_those_of_the_definition(trained):
@@ -122,7 +123,7 @@ def test_barriers_of_all_pairs_are_those_of_the_definition(trained):
     assert list(result["second"].values) == [1, 2, 2]
     loss = result["loss"].values
     straight = np.linspace(loss[:, 0], loss[:, -1], 5, axis=1)
-    np.testing.assert_allclose(result["barrier"], (loss - straight).max(axis=1))
+    assert_allclose(result["barrier"], (loss - straight).max(axis=1))
     model = training_model(trained, 1)
     middle = (model.row(0, -1) + training_model(trained, 2).row(0, -1)) / 2
     assert loss[2, 2] == pytest.approx(float(model.losses(0, -1)[0](middle)))

@@ -116,7 +116,7 @@ def test_effective_draws_of_an_autoregressive_series():
     ids=lambda settings: settings.system,
 )
 def test_the_loss_of_a_network_is_the_recorded_one(settings):
-    trajectory = dynamics.simulate(settings, runs=2, steps=8, every=4, progress=False)
+    trajectory = dynamics.simulate(settings, runs=2, steps=8, every=4)
     for run in range(2):
         model = training_model(trajectory, run)
         losses = [loss(model.row(0, 2)) for loss in model.losses(0, 2)]
@@ -127,7 +127,7 @@ def test_the_loss_of_a_network_is_the_recorded_one(settings):
 @pytest.fixture(scope="module")
 def trained():
     settings = ModularSettings(n=7)
-    return dynamics.simulate(settings, runs=2, steps=60, every=30, progress=False)
+    return dynamics.simulate(settings, runs=2, steps=60, every=30)
 
 
 FEW = ChainOptions(chains=3, draws=40, burn_in=10)
@@ -171,9 +171,7 @@ def test_the_command(trained, tmp_path, output_of, typed):
     assert (tmp_path / "m-llc.png").stat().st_size > 1000
     text = output_of("analysis.llc", tmp_path / "m.nc", *few, "--calibrate")
     assert len(text.splitlines()) > 20
-    particles = dynamics.simulate(
-        ParticleSettings(n=5), runs=1, steps=2, progress=False
-    )
+    particles = dynamics.simulate(ParticleSettings(n=5), runs=1, steps=2)
     dynamics.save_trajectory(particles, tmp_path / "p.nc")
     code, _, errors = typed("analysis.llc", tmp_path / "p.nc")
     assert (code, len(errors.splitlines())) == (1, 1)

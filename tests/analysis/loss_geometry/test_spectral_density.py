@@ -65,7 +65,7 @@ def test_the_quadrature_has_the_spectrum_of_a_model_of_2000_parameters(tmp_path)
     ],
 )
 def test_the_gauss_newton_matrix_is_that_of_its_definition(settings):
-    trained = dynamics.simulate(settings, runs=1, steps=20, progress=False)
+    trained = dynamics.simulate(settings, runs=1, steps=20)
     model = training_model(trained, 0)
     row, (batch,) = model.row(0, -1), model.batches
     network = dynamics.networks.network_of(trained)
@@ -90,7 +90,7 @@ def test_the_gauss_newton_matrix_is_that_of_its_definition(settings):
 
 
 def test_the_command(tmp_path, output_of):
-    trained = dynamics.simulate(ModularSettings(n=5), runs=1, steps=20, progress=False)
+    trained = dynamics.simulate(ModularSettings(n=5), runs=1, steps=20)
     dynamics.save_trajectory(trained, tmp_path / "m.nc")
     text = output_of("analysis.spectral_density", tmp_path / "m.nc", "--frames", "2")
     assert "saddle index" in text

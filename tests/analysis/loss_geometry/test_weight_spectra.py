@@ -40,7 +40,7 @@ def test_matrices_with_given_singular_values(tmp_path):
 
 
 def test_ranks_of_a_network_and_the_command(tmp_path, output_of):
-    trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=20, progress=False)
+    trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=20)
     trained["status"][1], trained["last_step"][1] = 2, trained["step"].values[0]
     result = weight_spectra(trained, [0, -1])
     assert result["distance"][1].isnull().sum("layer").values.tolist() == [0, 5]
@@ -54,9 +54,7 @@ def test_ranks_of_a_network_and_the_command(tmp_path, output_of):
 
 
 def test_interrupted_spectra_have_the_frames_before(monkeypatch):
-    trained = dynamics.simulate(
-        ModularSettings(n=5), runs=1, steps=30, every=10, progress=False
-    )
+    trained = dynamics.simulate(ModularSettings(n=5), runs=1, steps=30, every=10)
     whole = weight_spectra(trained, range(4))
     measure_matrices = np.linalg.svd
     calls = iter(range(100))

@@ -35,9 +35,7 @@ def test_a_link_stays_a_link(tmp_path):
 
 
 def test_a_picture_does_not_replace_a_trajectory_under_another_name(tmp_path):
-    simulate(
-        ParticleSettings(n=3, fa=0.5), runs=2, steps=5, out="run.nc", progress=False
-    ).close()
+    simulate(ParticleSettings(n=3, fa=0.5), runs=2, steps=5, out="run.nc").close()
     os.rename("run.nc", "run.png")
     with pytest.raises(RecordingError, match="is a NetCDF file"):
         write(tmp_path / "run.png")

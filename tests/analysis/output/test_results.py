@@ -9,7 +9,7 @@ from dynamics import ParticleSettings, SettingsError, simulate
 
 
 def test_results_are_whole_and_never_written_over_trajectories(tmp_path):
-    simulate(ParticleSettings(n=5), runs=2, steps=2, out="a.nc", progress=False)
+    simulate(ParticleSettings(n=5), runs=2, steps=2, out="a.nc")
     tmp_path.joinpath("text.nc").write_text("mine")
     what = {"result_of": "test", "first": "a.nc"}
     result = xr.Dataset({"x": ("run", [1.0, np.nan])}, attrs=what)

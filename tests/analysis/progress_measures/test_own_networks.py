@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.progress_measures import (
     describe_progress,
@@ -31,7 +32,7 @@ SETTINGS = {
 @pytest.fixture(scope="module", params=SETTINGS)
 def trajectory(request):
     settings = SETTINGS[request.param]
-    return simulate(settings, runs=1, steps=60, every=10, seed=4, progress=False)
+    return simulate(settings, runs=1, steps=60, every=10, seed=4)
 
 
 def test_measures_are_those_of_the_same_network_of_the_package(trajectory):
@@ -41,9 +42,7 @@ def test_measures_are_those_of_the_same_network_of_the_package(trajectory):
     )
     names = {*PROGRESS_MEASURES, "embedding_norm", "sum_fraction"} - {"map_gini"}
     for name in sorted(names):
-        np.testing.assert_allclose(
-            result[name], expected[name], 1e-6, 1e-9, err_msg=name
-        )
+        assert_allclose(result[name], expected[name], 1e-6, 1e-9, err_msg=name)
     assert np.isnan(result["map_gini"]).all()
 
 
@@ -52,7 +51,7 @@ def test_losses_and_accuracies_are_those_of_the_logits(trajectory):
     result = measure_progress(recorded, frames=2, model=model_of(trajectory))
     steps = result["step"].values
     expected = trajectory["loss"].sel(split="train", step=steps)
-    np.testing.assert_allclose(result["loss"].sel(split="train"), expected, rtol=1e-4)
+    assert_allclose(result["loss"].sel(split="train"), expected, rtol=1e-4)
 
 
 def test_each_run_is_measured_with_its_own_recorded_training_pairs():
@@ -85,7 +84,7 @@ def test_a_single_checkpoint_is_measured_and_has_no_times(trajectory):
     recorded = trajectory["accuracy"].sel(split="train").values[0, -1]
     assert row["accuracy_train"] == pytest.approx(recorded)
     package = measure_progress(trajectory.isel(step=[-1]))
-    np.testing.assert_allclose(
+    assert_allclose(
         result["distance_irrelevance"], package["distance_irrelevance"], 1e-6
     )
     unknown = measure_progress(last, model=model_of(trajectory, training_pairs=None))
@@ -113,7 +112,7 @@ def test_another_operation_that_is_a_sum_of_renamed_numbers_is_measured_as_addit
     result = measure_progress(recorded, frames=2, model=other)
     expected = measure_progress(recorded, frames=2, model=model)
     for name in ("restricted_loss", "excluded_loss", "distance_irrelevance", "loss"):
-        np.testing.assert_allclose(result[name], expected[name], 1e-6, err_msg=name)
+        assert_allclose(result[name], expected[name], 1e-6, err_msg=name)
 
 
 def test_measures_of_sums_are_unknown_for_an_operation_that_is_no_sum(trajectory):
@@ -127,7 +126,7 @@ def test_names_of_sums():
     a, b = np.indices((5, 5))
     first, second = sum_names((2 * a + 3 * b + 1) % 5)
     sums = (first[:, None] + second) % 5
-    np.testing.assert_array_equal(sums, (2 * a + 3 * b + 1) % 5)
+    assert_array_equal(sums, (2 * a + 3 * b + 1) % 5)
     assert sum_names(a * b % 5) is None
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis import plots
 from analysis import progress_measures as measures
@@ -44,20 +45,20 @@ def keys_of(*frequencies, n=N):
 @pytest.fixture(scope="module")
 def trajectory():
     settings = ModularSettings(n=7, hidden=16, dim=3)
-    return simulate(settings, runs=3, seed=5, steps=300, every=5, progress=False)
+    return simulate(settings, runs=3, seed=5, steps=300, every=5)
 
 
 # ------------------------------------------------------------------------- closed forms
 
 
 def test_a_clock_has_all_its_variance_in_one_frequency():
-    np.testing.assert_allclose(
+    assert_allclose(
         measures.sum_frequency_fractions(5 * clock() + 3), keys_of(3), atol=1e-12
     )
     mixed = measures.sum_frequency_fractions(3 * clock(1) + clock(4))
-    np.testing.assert_allclose(mixed[[0, 3]], [0.9, 0.1], atol=1e-12)
-    np.testing.assert_array_equal(measures.key_frequencies(mixed, 0.1), keys_of(1, 4))
-    np.testing.assert_array_equal(measures.key_frequencies(mixed, 0.2), keys_of(1))
+    assert_allclose(mixed[[0, 3]], [0.9, 0.1], atol=1e-12)
+    assert_array_equal(measures.key_frequencies(mixed, 0.1), keys_of(1, 4))
+    assert_array_equal(measures.key_frequencies(mixed, 0.2), keys_of(1))
     assert not measures.key_frequencies(
         measures.sum_frequency_fractions(np.ones((N, N, N)))
     ).any()
@@ -66,11 +67,9 @@ def test_a_clock_has_all_its_variance_in_one_frequency():
 def test_the_constant_over_classes_does_not_change_the_frequencies(generator):
     shift = generator.normal(size=(N, N, 1))
     fractions = measures.sum_frequency_fractions(pizza() + shift)
-    np.testing.assert_allclose(
-        fractions, measures.sum_frequency_fractions(pizza()), atol=1e-12
-    )
+    assert_allclose(fractions, measures.sum_frequency_fractions(pizza()), atol=1e-12)
     even = measures.sum_frequency_fractions(clock(3, 6))
-    np.testing.assert_allclose(even, [0, 0, 1], atol=1e-12)
+    assert_allclose(even, [0, 0, 1], atol=1e-12)
 
 
 def test_the_distance_irrelevance_of_a_clock_is_near_one_and_of_a_pizza_near_zero(
@@ -91,25 +90,21 @@ def test_losses_of_a_model_of_key_frequencies_alone(n):
         math.log(np.exp(logits[0, 0]).sum()) - logits[0, 0, 0]
     )  # the same for all pairs
     pairs = np.array([[0, 1], [4, 4], [n - 1, 3]])
-    np.testing.assert_allclose(measures.restricted_loss(logits, keys), loss, rtol=1e-12)
-    np.testing.assert_allclose(
+    assert_allclose(measures.restricted_loss(logits, keys), loss, rtol=1e-12)
+    assert_allclose(
         measures.excluded_loss(logits, keys, pairs), math.log(n), rtol=1e-12
     )
-    np.testing.assert_allclose(
-        measures.excluded_loss(logits, ~keys, pairs), loss, rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        measures.restricted_loss(logits, ~keys), math.log(n), rtol=1e-12
-    )
+    assert_allclose(measures.excluded_loss(logits, ~keys, pairs), loss, rtol=1e-12)
+    assert_allclose(measures.restricted_loss(logits, ~keys), math.log(n), rtol=1e-12)
 
 
 def test_gini_coefficients(generator):
     values = generator.exponential(size=9)
     differences = np.abs(values[:, None] - values).sum()
-    np.testing.assert_allclose(
+    assert_allclose(
         measures.gini_coefficient(values), differences / (2 * 9 * values.sum())
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         measures.gini_coefficient(np.array([[2.0, 2.0], [0.0, 7.0]])), [0, 0.5]
     )
     assert np.isnan(measures.gini_coefficient(np.zeros(3)))
@@ -119,12 +114,10 @@ def test_the_circularity_of_circles_and_of_noise(generator):
     angle = 2 * np.pi * np.arange(N)[:, None] * np.array([2, 5]) / N
     circles = np.concatenate([np.cos(angle) * [2, 1], np.sin(angle) * [2, 1]], axis=1)
     turned = circles @ np.linalg.qr(generator.normal(size=(8, 8)))[0][:4] + 3
-    np.testing.assert_allclose(
-        measures.component_circularity(np.stack([turned, -turned])), 1
-    )
+    assert_allclose(measures.component_circularity(np.stack([turned, -turned])), 1)
     assert measures.component_circularity(generator.normal(size=(59, 64))) < 0.4
     line = np.cos(angle[:, :1]) * np.ones(3)
-    np.testing.assert_allclose(measures.component_circularity(line), 1)
+    assert_allclose(measures.component_circularity(line), 1)
     assert np.isnan(measures.component_circularity(np.ones((5, 2))))
 
 
@@ -169,7 +162,7 @@ def test_losses_and_irrelevance_are_those_of_plain_loops(n, generator):
     irrelevance = measures.distance_irrelevance(logits)
     for at, one in enumerate(logits):
         mean, kept = plain_components(one, keys)
-        np.testing.assert_allclose(
+        assert_allclose(
             key_component(measures.sum_component(one), keys), kept, atol=1e-12
         )
         losses = [
@@ -177,18 +170,18 @@ def test_losses_and_irrelevance_are_those_of_plain_loops(n, generator):
             for a in range(n)
             for b in range(n)
         ]
-        np.testing.assert_allclose(restricted[at], np.mean(losses), rtol=1e-12)
+        assert_allclose(restricted[at], np.mean(losses), rtol=1e-12)
         losses = [
             plain_loss(one[a, b] - kept[(a + b) % n], (a + b) % n) for a, b in pairs
         ]
-        np.testing.assert_allclose(excluded[at], np.mean(losses), rtol=1e-12)
+        assert_allclose(excluded[at], np.mean(losses), rtol=1e-12)
         table = np.full((n, n), np.nan)
         for a in range(n):
             for b in range(n):
                 table[(a + b) % n, (a - b) % n] = one[a, b, (a + b) % n]
         if n % 2:
             expected = np.mean([np.std(table[:, d]) for d in range(n)]) / np.std(table)
-            np.testing.assert_allclose(irrelevance[at], expected, rtol=1e-12)
+            assert_allclose(irrelevance[at], expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [7, 8])
@@ -209,7 +202,7 @@ def test_fourier_norms_are_those_of_plain_sums(n, generator):
                     if size > 1e-9
                     else 0
                 )
-        np.testing.assert_allclose(norm, math.sqrt(squares))
+        assert_allclose(norm, math.sqrt(squares))
 
 
 class Product:
@@ -261,7 +254,7 @@ def test_gradient_symmetricity_is_that_of_finite_differences():
                 / np.linalg.norm(by_first)
                 / np.linalg.norm(by_second)
             )
-        np.testing.assert_allclose(result[at], np.mean(cosines), atol=1e-8)
+        assert_allclose(result[at], np.mean(cosines), atol=1e-8)
     assert np.abs(result).max() < 0.99
 
 
@@ -307,8 +300,8 @@ def test_phases_of_planted_curves(begin, length, noise, generator):
     )
     phases = measures.grokking_phases(run).isel(run=0)
     formed, cleaned = 10 * begin + length, 10 * begin + 9 * length
-    np.testing.assert_allclose(phases["begin"], [0, 180, formed], atol=25)
-    np.testing.assert_allclose(phases["end"], [180, formed, cleaned], atol=25)
+    assert_allclose(phases["begin"], [0, 180, formed], atol=25)
+    assert_allclose(phases["end"], [180, formed, cleaned], atol=25)
 
 
 def test_delay_of_a_planted_run():
@@ -378,27 +371,21 @@ def test_measures_of_a_network_are_those_of_its_arrays(trajectory):
         measures.all_logits(network_of(trajectory), outcome),
         result.isel(run=1, step=-1),
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         logits[2, 5], network_of(trajectory).logits(outcome, torch.tensor([[2, 5]]))[0]
     )
     keys = measures.key_frequencies(measures.sum_frequency_fractions(logits))
-    np.testing.assert_array_equal(last["key_frequency"], keys)
-    np.testing.assert_allclose(
-        last["restricted_loss"], measures.restricted_loss(logits, keys)
-    )
-    np.testing.assert_allclose(
+    assert_array_equal(last["key_frequency"], keys)
+    assert_allclose(last["restricted_loss"], measures.restricted_loss(logits, keys))
+    assert_allclose(
         last["squared_weights"],
         sum(float((value**2).sum()) for value in outcome.values()),
     )
     none = np.zeros_like(keys)
     pairs = adding_networks.PackageNetwork(trajectory).training_pairs(run=1)
     loss = float(trajectory["loss"].sel(split="train", step=300)[1])
-    np.testing.assert_allclose(
-        measures.excluded_loss(logits, none, pairs), loss, rtol=1e-5
-    )
-    np.testing.assert_allclose(
-        result["gradient_symmetricity"], 1, atol=1e-6
-    )  # constant attention
+    assert_allclose(measures.excluded_loss(logits, none, pairs), loss, rtol=1e-5)
+    assert_allclose(result["gradient_symmetricity"], 1, atol=1e-6)  # constant attention
 
 
 TRANSFORMER = TransformerSettings(n=7, dim=8, heads=2, hidden=12, weight_decay=1.0)
@@ -412,28 +399,24 @@ VARIANTS = [
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: next(iter(variant)))
 def test_measures_of_transformers(variant):
     settings = dataclasses.replace(TRANSFORMER, **variant)
-    run = simulate(settings, runs=2, steps=8, every=1, progress=False)
+    run = simulate(settings, runs=2, steps=8, every=1)
     result = measures.measure_progress(run, frames=3)
     outcome = {
         name: weight.double() for name, weight in weights(run, run=1, step=8).items()
     }
     network = network_of(run)
     logits, nothing = measures.all_logits(network, outcome), np.zeros(3, bool)
-    np.testing.assert_allclose(
-        logits[6, 2], network.logits(outcome, torch.tensor([[6, 2]]))[0]
-    )
+    assert_allclose(logits[6, 2], network.logits(outcome, torch.tensor([[6, 2]]))[0])
     pairs = adding_networks.PackageNetwork(run).training_pairs(run=1)
     loss = float(run["loss"].sel(split="train", step=8)[1])
-    np.testing.assert_allclose(
-        measures.excluded_loss(logits, nothing, pairs), loss, rtol=1e-5
-    )
+    assert_allclose(measures.excluded_loss(logits, nothing, pairs), loss, rtol=1e-5)
     last = result.isel(run=1, step=-1)
-    np.testing.assert_allclose(
+    assert_allclose(
         last["embedding_norm"], measures.fourier_norms(outcome["embedding"][:7].numpy())
     )
     symmetricity = float(last["gradient_symmetricity"])
     triples = measures.random_triples(7, seed=1)
-    np.testing.assert_allclose(
+    assert_allclose(
         symmetricity, plain_symmetricity(network, outcome, triples), rtol=1e-9
     )
 
@@ -467,7 +450,7 @@ def test_frames_after_a_divergence_are_nan():
         n=7, hidden=6, optimizer="sgd", lr=1e-3, weight_decay=2500
     )
     result = measures.measure_progress(
-        simulate(settings, runs=2, steps=40, every=1, progress=False), frames=41
+        simulate(settings, runs=2, steps=40, every=1), frames=41
     )
     known = np.isfinite(result["squared_weights"].values)
     assert not known[:, -1].any()
@@ -490,20 +473,15 @@ def test_the_table_and_the_figure_show_every_run(trajectory):
 
 
 def test_trajectories_that_cannot_be_measured_are_refused(trajectory, monkeypatch):
-    particles = simulate(ParticleSettings(n=5), runs=2, steps=8, progress=False)
-    metrics = simulate(
-        ModularSettings(n=5), runs=2, steps=80, record="metrics", progress=False
-    )
-    whole = simulate(
-        ModularSettings(n=5, train_share=1.0), runs=1, steps=80, progress=False
-    )
-    short = simulate(ModularSettings(n=5), runs=2, steps=3, progress=False)
+    particles = simulate(ParticleSettings(n=5), runs=2, steps=8)
+    metrics = simulate(ModularSettings(n=5), runs=2, steps=80, record="metrics")
+    whole = simulate(ModularSettings(n=5, train_share=1.0), runs=1, steps=80)
+    short = simulate(ModularSettings(n=5), runs=2, steps=3)
     product = simulate(
         dataclasses.replace(TRANSFORMER, task="multiply"),
         runs=1,
         steps=8,
         every=1,
-        progress=False,
     )
     cases = [
         (particles, "found particles"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import stats
 
 from analysis.output.tables import format_percent, format_plus_minus
@@ -102,11 +103,9 @@ def test_means_of_distances_are_those_of_plain_loops():
     x = np.random.default_rng(0).normal(size=7)
     distances = abs(x[:, None] - x)
     expected = np.mean([abs(x[i] - x[j]) for i in range(7) for j in range(7) if i != j])
-    np.testing.assert_allclose(mean_distance_within(distances).value, expected)
-    np.testing.assert_allclose(
-        mean_distance_between(distances, paired=True).value, expected
-    )
-    np.testing.assert_allclose(mean_distance_between(distances).value, distances.mean())
+    assert_allclose(mean_distance_within(distances).value, expected)
+    assert_allclose(mean_distance_between(distances, paired=True).value, expected)
+    assert_allclose(mean_distance_between(distances).value, distances.mean())
     for few in (np.zeros((0, 0)), np.zeros((1, 1))):
         assert np.isnan(mean_distance_within(few).value)
     assert np.isnan(mean_distance_between(np.zeros((0, 3))).value)
@@ -118,7 +117,7 @@ def test_a_correlation_has_its_fisher_interval():
     y = x + np.random.default_rng(1).normal(size=30)
     result = correlation_interval(x, y)
     z, half = np.arctanh(np.corrcoef(x, y)[0, 1]), 1.959964 / np.sqrt(27)
-    np.testing.assert_allclose(
+    assert_allclose(
         result, [np.tanh(z), np.tanh(z - half), np.tanh(z + half)], rtol=1e-6
     )
     assert np.isnan(correlation_interval(x, np.ones(30)).value)

@@ -6,6 +6,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial import cKDTree
 
 from analysis.structures import circles_and_grids as structures
@@ -40,12 +41,10 @@ def test_equally_near_pair_sums_are_told_apart_as_in_algorithm_2(n, dim, seed, s
 def test_structures_do_not_depend_on_scale(exponent, generator):
     x = generator.standard_normal((4, 6, 2))
     scaled = np.ldexp(x, int(exponent * np.log2(10)))
-    np.testing.assert_array_equal(
+    assert_array_equal(
         structures.count_imperfections(scaled), structures.count_imperfections(x)
     )
-    np.testing.assert_array_equal(
-        structures.circularity(scaled), structures.circularity(x)
-    )
+    assert_array_equal(structures.circularity(scaled), structures.circularity(x))
 
 
 @pytest.mark.parametrize("n", [59, 199])
@@ -57,9 +56,7 @@ def test_the_k_d_tree_of_scipy_agrees_at_a_large_modulus(generator, n):
     other = np.where(
         nearest[:, 0] == np.arange(len(sums)), nearest[:, 1], nearest[:, 0]
     )
-    np.testing.assert_array_equal(
-        structures.imperfect_pair_sums(x), residue[other] != residue
-    )
+    assert_array_equal(structures.imperfect_pair_sums(x), residue[other] != residue)
     assert structures.count_imperfections(x) == structures.imperfect_pair_sums(x).sum()
 
 
@@ -87,7 +84,7 @@ def test_the_tree_gives_what_the_sorted_sweep_gives(generator, monkeypatch):
         by_tree = structures.imperfect_pair_sums(x)
         with monkeypatch.context() as patch:
             patch.setattr(structures, "_TREE_PAIRS", 10**9)
-            np.testing.assert_array_equal(by_tree, structures.imperfect_pair_sums(x))
+            assert_array_equal(by_tree, structures.imperfect_pair_sums(x))
 
 
 def test_the_tree_gives_what_plain_loops_give(generator, monkeypatch):
@@ -113,7 +110,7 @@ def test_the_first_of_the_nearest_points_is_found(count, dim, seed, size):
         np.full(count, np.inf)
     )
     expected = distance.argmin(axis=1) if count > 1 else [-1]
-    np.testing.assert_array_equal(
+    assert_array_equal(
         nearest_other_points(np.ascontiguousarray(points.T)[None])[0], expected
     )
 
@@ -159,9 +156,9 @@ def test_leading_axes_and_dimensions_by_name(generator):
         == structures.grid_imperfections(x.to_dataset(name="embedding")).dims
         == ("run",)
     )
-    np.testing.assert_array_equal(structures.grid_imperfections(x), imperfections)
-    np.testing.assert_array_equal(structures.circles(x), circles)
-    np.testing.assert_array_equal(
+    assert_array_equal(structures.grid_imperfections(x), imperfections)
+    assert_array_equal(structures.circles(x), circles)
+    assert_array_equal(
         imperfections, [structures.count_imperfections(array) for array in arrays]
     )
     assert structures.is_circle(arrays[:, None]).shape == (3, 1)
@@ -189,7 +186,7 @@ def test_imperfections_are_averaged_over_the_runs_that_are_no_circles(generator)
     grids = generator.standard_normal((3, 7, 2))
     result = structures.summarise_structures(np.concatenate([[polygon(7)], grids]))
     assert (result.runs, result.circles, result.grids) == (4, 1, 3)
-    np.testing.assert_allclose(
+    assert_allclose(
         result.imperfections.value, np.mean([naive.imperfections(x, 7) for x in grids])
     )
     with pytest.raises(ValueError, match=r"expected \(run, token, axis\)"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 import xarray as xr
 
 from analysis import (
@@ -33,13 +34,12 @@ def network(tmp_path_factory):
         steps=60,
         every=10,
         out=tmp_path_factory.mktemp("network") / "a.nc",
-        progress=False,
     )
 
 
 @pytest.fixture(scope="module")
 def particles():
-    return simulate(ParticleSettings(n=7), runs=4, seed=2, steps=30, progress=False)
+    return simulate(ParticleSettings(n=7), runs=4, seed=2, steps=30)
 
 
 def rows_of(comparison):
@@ -68,9 +68,7 @@ def test_either_system_goes_through_everything_that_reads_embeddings_or_norms(
         == 101
     )
     assert np.isfinite(motion.departure_times(trajectory)).all()
-    np.testing.assert_allclose(
-        np.diag(end_shape_distances(trajectory, trajectory)), 0, atol=1e-6
-    )
+    assert_allclose(np.diag(end_shape_distances(trajectory, trajectory)), 0, atol=1e-6)
     same = compare_trajectories(trajectory, trajectory)
     assert same.attrs["paired"] == 1
     tested = [
@@ -78,7 +76,7 @@ def test_either_system_goes_through_everything_that_reads_embeddings_or_norms(
     ]
     assert len(tested) == 5
     assert all(row["p_value"] == 1 or np.isnan(row["p_value"]) for row in tested)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         same["speed"].sel(side="first"), same["speed"].sel(side="second")
     )
 
@@ -87,17 +85,13 @@ def test_the_numbers_are_those_of_the_trajectories(network, particles):
     result = compare_trajectories(network, particles)
     for side, trajectory in (("first", network), ("second", particles)):
         ends = trajectory["embedding"].isel(step=-1).values
-        np.testing.assert_array_equal(result[f"{side}_circle"], is_circle(ends))
-        np.testing.assert_array_equal(
-            result[f"{side}_imperfections"], count_imperfections(ends)
-        )
+        assert_array_equal(result[f"{side}_circle"], is_circle(ends))
+        assert_array_equal(result[f"{side}_imperfections"], count_imperfections(ends))
         force = trajectory["gradient_norm"].sel(layer="embedding")
         last = result["gradient_norm"].sel(side=side, quantile=0.5, normalised_time=1)
-        np.testing.assert_allclose(last, np.median(force.isel(step=-1)), rtol=1e-6)
+        assert_allclose(last, np.median(force.isel(step=-1)), rtol=1e-6)
     assert result["between"].shape == (6, 4)
-    np.testing.assert_allclose(
-        result["within_first"], result["within_first"].values.T, atol=1e-9
-    )
+    assert_allclose(result["within_first"], result["within_first"].values.T, atol=1e-9)
     assert np.isnan(np.diag(result["within_second"])).all()
     assert result.attrs["paired"] == 0
     row = rows_of(result)["imperfections of the others"]
@@ -105,7 +99,7 @@ def test_the_numbers_are_those_of_the_trajectories(network, particles):
         result[f"{side}_imperfections"].where(result[f"{side}_circle"] == 0)
         for side in COMPARED_SIDES
     ]
-    np.testing.assert_allclose(
+    assert_allclose(
         [row[side] for side in COMPARED_SIDES], [other.mean() for other in others]
     )
 
@@ -134,9 +128,7 @@ def test_pairs_are_found_and_matter(network):
         ParticleSettings(n=7, start=start)
         for start in (network.encoding["source"], "random")
     )
-    twin, other = (
-        simulate(settings, runs=6, steps=50, progress=False) for settings in both
-    )
+    twin, other = (simulate(settings, runs=6, steps=50) for settings in both)
     assert compare_trajectories(network, twin).attrs["paired"] == 1
     assert compare_trajectories(network, other).attrs["paired"] == 0
     same = rows_of(compare_trajectories(twin, twin))
@@ -164,7 +156,7 @@ def test_simulated_particles_have_the_given_length_and_the_step_size_of_their_n(
         for steps in lengths
     ]
     assert [int(partner["step"][-1]) for partner in partners] == list(lengths)
-    np.testing.assert_array_equal(partners[0]["embedding"], partners[2]["embedding"])
+    assert_array_equal(partners[0]["embedding"], partners[2]["embedding"])
     step_size = 0.003 * (17 / network.sizes["token"]) ** 2
     assert read_settings(partners[0]).step_size == pytest.approx(step_size)
 
@@ -196,11 +188,9 @@ def test_trajectories_that_cannot_be_compared_are_refused(
     network, settings, words, message
 ):
     with pytest.raises(TrajectoryError, match=message):
-        compare_trajectories(
-            network, simulate(settings, runs=2, progress=False, **words)
-        )
+        compare_trajectories(network, simulate(settings, runs=2, **words))
     for n in (1, 2):
-        trajectory = simulate(ParticleSettings(n=n), runs=2, steps=3, progress=False)
+        trajectory = simulate(ParticleSettings(n=n), runs=2, steps=3)
         with pytest.raises(
             TrajectoryError, match=f"token: found {n}, expected at least 3"
         ):
@@ -241,7 +231,7 @@ def test_paired_runs_are_tested_in_pairs():
     a, b = (np.arange(100) < 20).astype(float), (np.arange(100) < 30).astype(float)
     p_value, test = _circle_test(a, b, paired=True)
     assert test == "McNemar"
-    np.testing.assert_allclose(p_value, 2 * 0.5**10)
+    assert_allclose(p_value, 2 * 0.5**10)
     assert _circle_test(a, b, paired=False)[0] > 0.1
     assert _circle_test(a, a, paired=True)[0] == 1
     x = np.random.default_rng(1).normal(size=100)
@@ -254,8 +244,8 @@ def test_paired_runs_are_tested_in_pairs():
 
 
 def test_single_runs_have_no_p_value():
-    one = simulate(ParticleSettings(n=7), runs=1, steps=20, progress=False)
-    other = simulate(ParticleSettings(n=7), runs=1, steps=20, seed=5, progress=False)
+    one = simulate(ParticleSettings(n=7), runs=1, steps=20)
+    other = simulate(ParticleSettings(n=7), runs=1, steps=20, seed=5)
     rows = comparison_rows(compare_trajectories(one, other))
     assert rows
     assert np.isnan([row["p_value"] for row in rows]).all()

@@ -26,7 +26,7 @@ LABELLED_FUNCTIONS = {
 
 @pytest.fixture(scope="module")
 def trajectory():
-    return simulate(ParticleSettings(n=5), runs=2, steps=2, progress=False)
+    return simulate(ParticleSettings(n=5), runs=2, steps=2)
 
 
 @pytest.mark.parametrize("name", ARRAY_FUNCTIONS)
@@ -65,9 +65,7 @@ def test_diverged_frames_are_nan_only_where_there_are_any(trajectory):
 
 
 def test_a_trajectory_without_embeddings_is_refused():
-    trajectory = simulate(
-        ParticleSettings(n=5), runs=2, steps=2, record="metrics", progress=False
-    )
+    trajectory = simulate(ParticleSettings(n=5), runs=2, steps=2, record="metrics")
     with pytest.raises(
         TrajectoryError,
         match="variable embedding: missing; a run recorded with record=metrics",

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.structures import (
     embedding_displacement,
@@ -94,31 +95,25 @@ def test_speeds_and_displacements_are_those_of_plain_loops(seed, frames, tokens,
     speed, displacement = frame_speeds(x, time), frame_displacements(x)
     assert speed.shape == displacement.shape == (2, frames)
     for run in range(2):
-        np.testing.assert_array_equal(
-            [speed[run, 0], displacement[run, 0]], [np.nan, 0]
-        )
+        assert_array_equal([speed[run, 0], displacement[run, 0]], [np.nan, 0])
         for k in range(1, frames):
             moved = math.dist(x[run, k].ravel(), x[run, k - 1].ravel())
-            np.testing.assert_allclose(
-                speed[run, k], moved / (time[k] - time[k - 1]), rtol=1e-12
-            )
+            assert_allclose(speed[run, k], moved / (time[k] - time[k - 1]), rtol=1e-12)
             distance = math.dist(x[run, k].ravel(), x[run, 0].ravel())
-            np.testing.assert_allclose(displacement[run, k], distance, rtol=1e-12)
+            assert_allclose(displacement[run, k], distance, rtol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e200, 8e307])
 def test_very_small_and_large_distances_are_exact(scale):
     x = scale * np.array([[[0.0, 0.0]], [[0.75, -1.0]], [[-0.75, 1.0]]])
-    np.testing.assert_allclose(frame_displacements(x) / scale, [0, 1.25, 1.25])
-    np.testing.assert_allclose(
-        frame_speeds(x[:2], np.array([0.0, 2.0]))[1] / scale, 0.625
-    )
+    assert_allclose(frame_displacements(x) / scale, [0, 1.25, 1.25])
+    assert_allclose(frame_speeds(x[:2], np.array([0.0, 2.0]))[1] / scale, 0.625)
     assert frame_displacements(np.array([[[1.7e308]], [[-1.7e308]]]))[1] == np.inf
 
 
 def test_single_precision_is_measured_in_double_precision(generator):
     x = generator.standard_normal((4, 5, 2)).astype(np.float32)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         frame_displacements(x), frame_displacements(x.astype(np.float64))
     )
     assert frame_displacements(x).dtype == np.float64
@@ -135,23 +130,21 @@ def test_labelled_functions_give_what_array_functions_give_until_a_run_diverged(
     for result in (embedding_speed(trajectory), embedding_displacement(trajectory)):
         assert result.dims == ("run", "step")
         assert result["seed"].values.tolist() == [3, 4, 5]
-        np.testing.assert_array_equal(result["time"], trajectory["time"])
+        assert_array_equal(result["time"], trajectory["time"])
     other = trajectory.transpose("axis", "token", "step", "run", "layer")
     for given_one in (trajectory, other, trajectory.drop_vars("gradient_norm")):
-        np.testing.assert_array_equal(
+        assert_array_equal(
             embedding_speed(given_one).transpose("run", "step"), expected_speed
         )
-        np.testing.assert_array_equal(
+        assert_array_equal(
             embedding_displacement(given_one).transpose("run", "step"), expected
         )
-        np.testing.assert_array_equal(
+        assert_array_equal(
             departure_times(given_one, 0.3), rise_times(expected, time, 0.3)
         )
     one = trajectory.isel(run=1)
-    np.testing.assert_array_equal(embedding_displacement(one), expected[1])
-    np.testing.assert_array_equal(
-        departure_times(one, 0.3), rise_times(expected[1], time, 0.3)
-    )
+    assert_array_equal(embedding_displacement(one), expected[1])
+    assert_array_equal(departure_times(one, 0.3), rise_times(expected[1], time, 0.3))
 
 
 # ------------------------------------------------------------------------------- escape
@@ -168,19 +161,19 @@ def test_rise_times_are_those_of_plain_loops(values, masked, fraction, seed):
     values[len(values) - masked :] = np.nan
     time = times_of(np.random.default_rng(seed), len(values))
     result = rise_times(values, time, fraction)
-    np.testing.assert_allclose(result, naive_rise(values, time, fraction), atol=1e-9)
+    assert_allclose(result, naive_rise(values, time, fraction), atol=1e-9)
     assert np.isnan(result) or 0 <= result <= 1
     stacked = rise_times(
         np.stack([values, 0 * values, 2 * values]), 5 * time + 3, fraction
     )
-    np.testing.assert_allclose(stacked, [result, np.nan, result], atol=1e-9)
+    assert_allclose(stacked, [result, np.nan, result], atol=1e-9)
 
 
 def test_rise_times_lie_between_frames_and_are_the_first():
     values = np.array([[0, 1, 4, 2], [0, 1, 2, np.nan], [0, 0, 0, 0], [np.nan] * 4])
     result = rise_times(values, np.array([2.0, 3.0, 5.0, 6.0]), fraction=0.5)
-    np.testing.assert_allclose(result, [(1 + 2 / 3) / 4, 1 / 4, np.nan, np.nan])
-    np.testing.assert_allclose(rise_times(values[0], np.arange(4), fraction=1), 2 / 3)
+    assert_allclose(result, [(1 + 2 / 3) / 4, 1 / 4, np.nan, np.nan])
+    assert_allclose(rise_times(values[0], np.arange(4), fraction=1), 2 / 3)
     assert rise_times(
         np.array([0.0, 10.0, 0.0, 10.0, 11.0]), np.arange(5.0), fraction=10 / 11
     ) == pytest.approx(0.25)
@@ -211,9 +204,7 @@ def test_resampling_is_that_of_numpy(seed, frames, points):
     values, time = generator.standard_normal((3, frames)), times_of(generator, frames)
     grid = np.linspace(time[0], time[-1], points)
     expected = [np.interp(grid, time, row) for row in values]
-    np.testing.assert_allclose(
-        resample_evenly(values, time, points), expected, atol=1e-7
-    )
+    assert_allclose(resample_evenly(values, time, points), expected, atol=1e-7)
 
 
 @given(frames=st.integers(2, 60), spacing=st.floats(1e-4, 10), start=st.floats(0, 100))
@@ -224,9 +215,7 @@ def test_recorded_frames_next_to_missing_ones_are_kept(frames, spacing, start):
     for at in range(frames):
         for kept in (np.arange(frames) <= at, np.arange(frames) >= at):
             cut = np.where(kept, values, np.nan)
-            np.testing.assert_allclose(
-                resample_evenly(cut, time, frames), cut, atol=1e-7
-            )
+            assert_allclose(resample_evenly(cut, time, frames), cut, atol=1e-7)
 
 
 def test_nothing_is_interpolated_across_missing_frames():
@@ -239,7 +228,7 @@ def test_nothing_is_interpolated_across_missing_frames():
         [nan, nan, 1, 1.5, 2, 2.5, 3, 3.5, 4],
         [0, nan, nan, nan, 2, 2.5, 3, 3.5, 4],
     ]
-    np.testing.assert_allclose(result, expected)
+    assert_allclose(result, expected)
 
 
 def test_runs_of_different_length_come_to_the_same_grid(generator):
@@ -253,10 +242,10 @@ def test_runs_of_different_length_come_to_the_same_grid(generator):
     ]
     for one in result:
         assert one.dims == ("run", "normalised_time")
-        np.testing.assert_allclose(one["normalised_time"], np.linspace(0, 1, 11))
+        assert_allclose(one["normalised_time"], np.linspace(0, 1, 11))
         assert "time" not in one.coords
         assert one.attrs["long_name"]
-    np.testing.assert_allclose(result[0], result[1], atol=1e-12)
+    assert_allclose(result[0], result[1], atol=1e-12)
     assert (
         on_normalised_time(embedding_displacement(short)).sizes["normalised_time"]
         == 101
@@ -270,16 +259,14 @@ def test_other_quantities_are_normalised_by_name(trajectory, generator):
     expected = resample_evenly(
         np.moveaxis(norm.values, 1, -1), trajectory["time"].values, 4
     )
-    np.testing.assert_array_equal(
-        result.transpose("run", "layer", "normalised_time"), expected
-    )
+    assert_array_equal(result.transpose("run", "layer", "normalised_time"), expected)
 
 
 def test_times_after_divergence_are_missing(trajectory):
     result = on_normalised_time(embedding_displacement(trajectory), points=200)
     time = trajectory["time"].values
     moment = (time - time[0]) / (time[-1] - time[0])
-    np.testing.assert_array_equal(
+    assert_array_equal(
         np.isfinite(result), result["normalised_time"].values <= moment[[5, 2, 0], None]
     )
 

@@ -138,9 +138,7 @@ def test_the_command_measures_what_single_simulations_give(
         settings = dataclasses.replace(
             settings, step_size=0.003 * (17 / settings.n) ** 2
         )
-        frames = simulate(settings, 4, 3, steps=60, every=20, progress=False)[
-            "embedding"
-        ].values
+        frames = simulate(settings, 4, 3, steps=60, every=20)["embedding"].values
         circle = np.array([[naive.is_circle(x) for x in run] for run in frames])
         onsets = [
             20 * min(at for at in range(4) if run[at:].all())

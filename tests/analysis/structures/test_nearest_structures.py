@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.structures import perfect_grids, procrustes_distance, relabellings
 from analysis.structures.embedding_arrays import centred_unit_norm
@@ -31,8 +32,8 @@ def test_the_nearest_circle_is_that_of_brute_force(n, dim, seed):
     kept = [k for k in range(1, n // 2 + 1) if np.gcd(k, n) == 1]
     by_force = np.array([procrustes_distance(x, polygon(n, k)) for k in kept])
     result = nearest_circle(x)
-    np.testing.assert_allclose(result.distance, by_force.min(axis=0), atol=1e-9)
-    np.testing.assert_array_equal(result.which, np.array(kept)[by_force.argmin(axis=0)])
+    assert_allclose(result.distance, by_force.min(axis=0), atol=1e-9)
+    assert_array_equal(result.which, np.array(kept)[by_force.argmin(axis=0)])
 
 
 @pytest.mark.parametrize("n", [5, 12, 17])
@@ -59,9 +60,7 @@ def test_planted_grids_under_all_that_keeps_them(n, generator):
         result = nearest_perfect_grid(renamed)
         assert result.distance.max() < 1e-6
         planar = grids.lines[chosen] > 1
-        np.testing.assert_array_equal(
-            grids.kind[result.which][planar], grids.kind[chosen][planar]
-        )
+        assert_array_equal(grids.kind[result.which][planar], grids.kind[chosen][planar])
 
 
 def test_the_nearest_perfect_grid_is_that_of_brute_force(generator):
@@ -71,7 +70,7 @@ def test_the_nearest_perfect_grid_is_that_of_brute_force(generator):
         basis @ (basis.T @ centred) for basis in grids.basis
     )  # the best linear images, by least squares
     least = np.min([procrustes_distance(x, image) for image in images], axis=0)
-    np.testing.assert_allclose(nearest_perfect_grid(x).distance, least, atol=1e-6)
+    assert_allclose(nearest_perfect_grid(x).distance, least, atol=1e-6)
     assert nearest_perfect_grid(x[3]).distance == pytest.approx(least[3])
 
 
@@ -178,7 +177,7 @@ def test_planted_grids_with_holes_are_found(generator):
         < 0.05
     )
     spatial = nearest_grid(x @ generator.standard_normal((2, 3)))
-    np.testing.assert_allclose(np.median(spatial.distance), 0, atol=1e-6)
+    assert_allclose(np.median(spatial.distance), 0, atol=1e-6)
 
 
 def test_grids_with_holes_are_never_further_than_perfect_ones(generator):

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial import procrustes as scipy_procrustes
 
 from analysis.structures import procrustes as shapes
@@ -63,9 +64,7 @@ def naive_shape_distance(a, b, shifts):
 @given(n=tokens, first=axes, second=axes, seed=seeds)
 def test_procrustes_is_that_of_scipy(n, first, second, seed):
     a, b = of_seed(seed, n, first), of_seed([seed, 1], n, second)
-    np.testing.assert_allclose(
-        procrustes_distance(a, b), naive_distance(a, b), atol=ROUNDING
-    )
+    assert_allclose(procrustes_distance(a, b), naive_distance(a, b), atol=ROUNDING)
 
 
 @given(n=tokens, first=axes, second=axes, seed=seeds, shifts=st.booleans())
@@ -75,9 +74,9 @@ def test_all_relabellings_are_tried(n, first, second, seed, shifts):
         match_shapes(a, b, shifts),
         naive_shape_distance(a, b, shifts),
     )
-    np.testing.assert_allclose(result.distance, distance, atol=ROUNDING)
+    assert_allclose(result.distance, distance, atol=ROUNDING)
     matched = b[(result.unit * np.arange(n) + result.shift) % n]
-    np.testing.assert_allclose(procrustes_distance(a, matched), distance, atol=ROUNDING)
+    assert_allclose(procrustes_distance(a, matched), distance, atol=ROUNDING)
     if n > 3 and max(first, second) > 1:  # few tokens on a line have ties
         assert [result.unit, result.shift] == match
 
@@ -95,7 +94,7 @@ def test_distances_do_not_depend_on_place_size_rotation_or_labels(
     result = match_shapes(moved, x, shifts=True)
     assert result.distance < ROUNDING
     distances = [match_shapes(item, y, shifts=True).distance for item in (moved, x)]
-    np.testing.assert_allclose(*distances, atol=ROUNDING)
+    assert_allclose(*distances, atol=ROUNDING)
     if shift[label] == 0:
         assert match_shapes(moved, x).distance < ROUNDING
     if n > 4 and dim > 1:
@@ -106,10 +105,8 @@ def test_distances_do_not_depend_on_place_size_rotation_or_labels(
 def test_distances_are_symmetric_and_from_0_to_1(n, first, second, seed, shifts):
     a, b = of_seed(seed, 4, n, first), of_seed([seed, 1], 4, n, second)
     plain, matched = procrustes_distance(a, b), match_shapes(a, b, shifts).distance
-    np.testing.assert_allclose(plain, procrustes_distance(b, a), atol=ROUNDING)
-    np.testing.assert_allclose(
-        matched, match_shapes(b, a, shifts).distance, atol=ROUNDING
-    )
+    assert_allclose(plain, procrustes_distance(b, a), atol=ROUNDING)
+    assert_allclose(matched, match_shapes(b, a, shifts).distance, atol=ROUNDING)
     assert (
         (plain >= 0) & (plain <= 1) & (matched >= 0) & (matched <= plain + ROUNDING)
     ).all()
@@ -151,7 +148,7 @@ def test_relabellings_are_those_that_keep_sums_equal_modulo_n(n, units):
     sums = (np.arange(n)[:, None] + np.arange(n)) % n
     for image in shifted:
         mapped = (image[:, None] + image) % n
-        np.testing.assert_array_equal(
+        assert_array_equal(
             sums[..., None, None] == sums, mapped[..., None, None] == mapped
         )
 
@@ -177,11 +174,11 @@ def test_tokens_in_one_point_are_a_shape_of_their_own(n, place, generator):
 def test_very_small_and_large_embeddings_have_exact_distances(scale, generator):
     a, b = generator.standard_normal((2, 6, 2))
     a = np.clip(a, -1, 1)
-    np.testing.assert_allclose(
+    assert_allclose(
         procrustes_distance(scale * a, b), procrustes_distance(a, b), atol=ROUNDING
     )
     small = np.stack([np.ones(6), 1e-200 * a[:, 0]], axis=-1)
-    np.testing.assert_allclose(
+    assert_allclose(
         procrustes_distance(small, b), procrustes_distance(a[:, :1], b), atol=ROUNDING
     )
 
@@ -200,7 +197,7 @@ def test_leading_axes_broadcast_in_blocks_of_any_size(at_once, generator, monkey
     )
     for i, j in np.ndindex(3, 4):
         one = match_shapes(a[i, 0], b[j], shifts=True)
-        np.testing.assert_allclose([item[i, j] for item in result], one, atol=ROUNDING)
+        assert_allclose([item[i, j] for item in result], one, atol=ROUNDING)
     assert match_shapes(a[:0, 0], b[0]).distance.shape == (0,)
 
 
@@ -248,13 +245,13 @@ def test_ends_of_all_pairs_of_runs(trajectories, shifts):
         [3, 4],
     )
     expected = match_shapes(ends(first)[:, None], ends(second), shifts).distance
-    np.testing.assert_allclose(result, expected, atol=ROUNDING)
+    assert_allclose(result, expected, atol=ROUNDING)
     reordered = end_shape_distances(
         first.transpose("axis", "step", ...),
         second.transpose("token", ...),
         shifts=shifts,
     )
-    np.testing.assert_allclose(reordered, expected, atol=ROUNDING)
+    assert_allclose(reordered, expected, atol=ROUNDING)
 
 
 def test_ends_of_runs_in_pairs(trajectories):
@@ -265,7 +262,7 @@ def test_ends_of_runs_in_pairs(trajectories):
         [5, 3],
         [3, 4],
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         result, match_shapes(ends(first), ends(second)).distance, atol=ROUNDING
     )
     with pytest.raises(ValueError, match="run: found 3 and 2"):
@@ -298,7 +295,7 @@ def test_end_embeddings_and_single_runs_are_accepted(trajectories):
         xr.DataArray(ends(first), dims=("run", "token", "axis")),
         second["embedding"],
     )
-    np.testing.assert_array_equal(end_shape_distances(*arrays), expected)
+    assert_array_equal(end_shape_distances(*arrays), expected)
     one = end_shape_distances(first.isel(run=1), second)
     assert one.dims == ("other_run",)
-    np.testing.assert_array_equal(one, expected[1])
+    assert_array_equal(one, expected[1])

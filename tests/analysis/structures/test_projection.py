@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from analysis.panels.limits import following_limits, panel_limits, pixel_centres
 from analysis.structures.projection import fit_projection
@@ -12,10 +13,10 @@ def test_principal_axes_hold_the_most_variance_and_keep_their_direction(generato
     plane = fit_projection(x)
     share = np.sort(np.linalg.eigvalsh(np.cov(x.T)))[-2:].sum() / np.trace(np.cov(x.T))
     assert plane.note == f"principal axes of 5: {share:.0%}"
-    np.testing.assert_allclose(plane.basis @ plane.basis.T, np.eye(2), atol=1e-12)
+    assert_allclose(plane.basis @ plane.basis.T, np.eye(2), atol=1e-12)
     assert (np.abs(plane.basis).argmax(axis=1) == [1, 3]).all()
     assert (plane.basis[[0, 1], [1, 3]] > 0).all()
-    np.testing.assert_allclose(fit_projection(1e300 * x).basis, plane.basis)
+    assert_allclose(fit_projection(1e300 * x).basis, plane.basis)
     assert (
         fit_projection(np.ones((1, 4))).note == "principal axes of 4"
     )  # a single point varies along no axis
@@ -29,9 +30,9 @@ def test_what_stands_at_a_place_is_drawn_there(generator):
         x.mean(axis=0),
     )
     points = plane.points(places, through[None])
-    np.testing.assert_allclose(plane.places(points)[0], places, atol=1e-6)
+    assert_allclose(plane.places(points)[0], places, atol=1e-6)
     in_plane = np.linalg.lstsq(plane.basis.T, (points[0] - through).T, rcond=None)[1]
-    np.testing.assert_allclose(
+    assert_allclose(
         in_plane, 0, atol=1e-12
     )  # differences from the mean lie along the basis
 
@@ -98,8 +99,8 @@ def test_limits_that_follow_are_interpolated_between_known_frames():
     result = following_limits(places, np.arange(0, 101, 10), 101)
     assert result.views.shape == (101, 2, 2)
     assert (np.diff(result.views[:, 0, 1]) > -1e-9).all()
-    np.testing.assert_allclose([result.x, result.y], result.views[-1])
-    np.testing.assert_allclose(
+    assert_allclose([result.x, result.y], result.views[-1])
+    assert_allclose(
         result.widened(0.5).at(np.array([3]))[0], 2 * result.views[3], atol=1e-9
     )
     assert following_limits(

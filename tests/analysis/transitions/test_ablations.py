@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 from matplotlib.collections import LineCollection
 from matplotlib.image import imread
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from analysis.ablation import Options, main
@@ -174,22 +175,22 @@ def test_the_command_gives_what_single_simulations_give(capsys, tmp_path):
             name = line["panel"].replace("-", "_")
             value = (int if name in ("batch", "hidden") else float)(line["value"])
             settings = SparseSettings(**{**RECIPE, name: value})
-            alone = simulate(
-                settings, 3, 5, steps=2 * settings.epoch_steps, progress=False
-            ).isel(step=-1)
+            alone = simulate(settings, 3, 5, steps=2 * settings.epoch_steps).isel(
+                step=-1
+            )
             assert (alone["status"] == DONE).all()
             test = alone["accuracy"].sel(split="test").values.astype(float)
             kept = result[f"accuracy_{name}"].sel({name: value, "split": "test"}).values
-            np.testing.assert_array_equal(kept, test.astype(np.float32))
+            assert_array_equal(kept, test.astype(np.float32))
             numbers = [
                 float(line[word])
                 for word in ("first", "test", "test_deviation", "above_0.98")
             ]
-            np.testing.assert_allclose(
+            assert_allclose(
                 numbers, [test[0], test.mean(), test.std(ddof=1), (test > 0.98).mean()]
             )
             half = stats.t.ppf(0.975, 2) * test.std(ddof=1) / np.sqrt(3)
-            np.testing.assert_allclose(
+            assert_allclose(
                 [float(line["test_low"]), float(line["test_high"])],
                 [test.mean() - half, test.mean() + half],
             )
@@ -269,7 +270,7 @@ def test_diverged_runs_are_in_no_mean_and_no_success():
 def test_networks_that_diverge_are_counted():
     settings = SparseSettings(**RECIPE, optimizer="sgd", weight_decay=20.0)
     (grid,) = designs(settings, panels=("lr",), epochs=60).values()
-    compute_missing_points(grid, progress=False)
+    compute_missing_points(grid)
     table = ablations.ablation_table(
         ablations.ablation_dataset({"lr": combine_points(grid)})
     )
@@ -295,12 +296,12 @@ def test_the_figure_shows_the_numbers_of_the_table():
         x, test, deviation = (
             points[word].to_numpy() for word in ("value", "test", "test_deviation")
         )
-        np.testing.assert_allclose(curve(one, "run of seed 4"), [x, points["first"]])
+        assert_allclose(curve(one, "run of seed 4"), [x, points["first"]])
         mean, _, (bars,) = all_of.containers[0]
-        np.testing.assert_allclose(np.array(mean.get_data(), dtype=float), [x, test])
+        assert_allclose(np.array(mean.get_data(), dtype=float), [x, test])
         halves = [np.ptp(bar[:, 1]) / 2 for bar in bars.get_segments() if len(bar)]
         expected = ((points["test_high"] - points["test_low"]) / 2).dropna()
-        np.testing.assert_allclose(
+        assert_allclose(
             [half for half in halves if not np.isnan(half)], expected, atol=1e-9
         )
         (band,) = (
@@ -324,7 +325,7 @@ def test_the_figure_shows_the_numbers_of_the_table():
         assert len(lone.get_paths()) == (
             name == "lr"
         )  # whose last value alone has runs enough
-        np.testing.assert_allclose(
+        assert_allclose(
             curve(all_of, "fraction of runs above .98")[1], points["above_0.98"]
         )
         for axes in (one, all_of):
@@ -334,12 +335,8 @@ def test_the_figure_shows_the_numbers_of_the_table():
                 getattr(SparseSettings(), name)
             }
             assert axes.get_xlim()[0] < min(x) < max(x) < axes.get_xlim()[1]
-    np.testing.assert_array_equal(
-        curve(above[1], "diverged"), [result["lr"][:2], [0, 0]]
-    )
-    np.testing.assert_allclose(
-        curve(below[1], "fraction of runs that diverged")[1], [1, 2 / 3]
-    )
+    assert_array_equal(curve(above[1], "diverged"), [result["lr"][:2], [0, 0]])
+    assert_allclose(curve(below[1], "fraction of runs that diverged")[1], [1, 2 / 3])
     assert not any(line.get_label() == "diverged" for line in above[0].lines)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
 from analysis.transitions.change_points import detect_events
@@ -60,7 +61,7 @@ def test_every_escape_is_found_at_its_time(name, frames, noise):
     events = detect_events(loss, DetectionConfig(level="local"))
     middles = [event.middle for event in events if event.kind == "drop"]
     assert len(middles) == len(halves)
-    np.testing.assert_allclose(middles, halves, rtol=0.03)
+    assert_allclose(middles, halves, rtol=0.03)
 
 
 def test_two_slow_drops_near_each_other_are_both_found():
@@ -72,7 +73,7 @@ def test_two_slow_drops_near_each_other_are_both_found():
     loss = logistic(150) + 0.1 * logistic(170) + 0.01
     events = detect_events(loss, DetectionConfig(level="local"))
     middles = [event.middle for event in events if event.kind == "drop"]
-    np.testing.assert_allclose(middles, [150, 170], atol=2)
+    assert_allclose(middles, [150, 170], atol=2)
 
 
 def test_a_drop_is_no_plateau():
@@ -90,6 +91,6 @@ def test_a_logarithm_shows_drops_of_any_size():
     levels = 10.0 ** -(frame // 150)
     events = detect_events(levels, DetectionConfig(level="log"))
     middles = [event.middle for event in events if event.kind == "drop"]
-    np.testing.assert_allclose(middles, [149.5, 299.5, 449.5], atol=1)
+    assert_allclose(middles, [149.5, 299.5, 449.5], atol=1)
     flat = detect_events(np.ones(600), DetectionConfig(level="local"))
     assert [event.kind for event in flat] == ["plateau"]

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from analysis.plots.gradients_figure import plot_gradient_norms
@@ -41,7 +42,7 @@ def test_peaks_are_spikes_and_maxima_of_wide_humps(generator):
     norm[120:150] += 5 * np.hanning(30)  # wider than a spike may be
     result = gradient_peaks.find_norm_peaks(norm)
     assert result.frame.tolist() == [50, pytest.approx(134.5, abs=3.5)]
-    np.testing.assert_array_equal(result.height, norm[result.frame])
+    assert_array_equal(result.height, norm[result.frame])
     assert len(gradient_peaks.find_norm_peaks(np.ones(FRAMES)).frame) == 0
 
 
@@ -51,12 +52,8 @@ def test_the_lag_of_an_event_is_that_of_its_highest_peak():
     peaks = gradient_peaks.NormPeaks(
         np.array([9, 13, 66, 90]), np.array([1.0, 3.0, 1.0, 9.0])
     )
-    np.testing.assert_array_equal(
-        gradient_peaks.peak_lags(events, peaks, 2), [1, 3.5, np.nan]
-    )
-    np.testing.assert_array_equal(
-        gradient_peaks.peak_lags(events, peaks, 1), [1, np.nan, np.nan]
-    )
+    assert_array_equal(gradient_peaks.peak_lags(events, peaks, 2), [1, 3.5, np.nan])
+    assert_array_equal(gradient_peaks.peak_lags(events, peaks, 1), [1, np.nan, np.nan])
 
 
 @given(seed=st.integers(0, 200), slack=st.sampled_from([0.0, 1.5, 4.0]))
@@ -115,7 +112,7 @@ def test_mean_correlations_have_intervals_between_minus_1_and_1():
     z = np.arctanh(values)
     half = stats.t.ppf(0.975, 2) * z.std(ddof=1) / np.sqrt(3)
     expected = np.tanh([z.mean(), z.mean() - half, z.mean() + half])
-    np.testing.assert_allclose(gradient_peaks.mean_rank_correlation(values), expected)
+    assert_allclose(gradient_peaks.mean_rank_correlation(values), expected)
     assert gradient_peaks.mean_rank_correlation(np.ones(3)).value == pytest.approx(1)
 
 
@@ -131,12 +128,12 @@ def test_shifts_nearby_are_from_a_window_on_either_way(frames, width):
 
 @pytest.fixture(scope="module")
 def template():
-    return simulate(SMALL, runs=6, steps=2 * (FRAMES - 1), progress=False)
+    return simulate(SMALL, runs=6, steps=2 * (FRAMES - 1))
 
 
 @pytest.fixture(scope="module")
 def particles():
-    return simulate(ParticleSettings(n=7), runs=5, steps=60, progress=False)
+    return simulate(ParticleSettings(n=7), runs=5, steps=60)
 
 
 def with_series(template, loss, norm):
@@ -263,9 +260,7 @@ def test_p_values_are_limited_by_the_number_of_shifts(planted):
             .isel(layer=0)
             .sel(kind="spike")
         )
-        np.testing.assert_allclose(
-            result["p_value"].sel(baseline="nearby"), 1 / (1 + 12**runs)
-        )
+        assert_allclose(result["p_value"].sel(baseline="nearby"), 1 / (1 + 12**runs))
     assert -1 <= result["correlation_low"] <= result["correlation_high"] <= 1
 
 
@@ -280,7 +275,7 @@ def test_frames_after_divergence_are_left_out(planted):
 
 def test_every_system_and_what_is_too_short(particles):
     network = peak_coincidence(
-        simulate(ModularSettings(n=5, hidden=4), runs=2, steps=300, progress=False)
+        simulate(ModularSettings(n=5, hidden=4), runs=2, steps=300)
     )
     assert network.sizes == {
         "layer": 5,
@@ -297,15 +292,11 @@ def test_every_system_and_what_is_too_short(particles):
         gradient_peaks.loss_events_by_kind(one, True)["escape"][0].middle
         for one in falling
     ]
-    np.testing.assert_allclose(np.array(middles) / 60, departure_times(particles))
+    assert_allclose(np.array(middles) / 60, departure_times(particles))
     still = dataclasses.replace(SMALL, lr=1e-12)
-    assert (
-        peak_coincidence(simulate(still, runs=1, steps=60, progress=False))["share"]
-        .isnull()
-        .all()
-    )
+    assert peak_coincidence(simulate(still, runs=1, steps=60))["share"].isnull().all()
     with pytest.raises(TrajectoryError, match="20 or more"):
-        peak_coincidence(simulate(SMALL, runs=1, steps=20, progress=False))
+        peak_coincidence(simulate(SMALL, runs=1, steps=20))
     with pytest.raises(TrajectoryError, match="found neither"):
         peak_coincidence(particles.drop_vars("embedding"))
 
@@ -360,7 +351,7 @@ def test_legends_do_not_cover_titles(
 
 def test_the_command(planted, particles, output_of, tmp_path):
     save_trajectory(planted, tmp_path / "a.nc")
-    out = output_of("analysis.gradients", "a.nc", "--csv", "t.csv")
+    out = output_of("analysis.gradients a.nc --csv t.csv")
     rows = [
         line.split("peak")[1].split()
         for line in out.splitlines()
@@ -388,4 +379,4 @@ def test_the_command(planted, particles, output_of, tmp_path):
         assert result["correlation_at_lag"].attrs["units"] == "1"
     assert (tmp_path / "a-gradients.png").stat().st_size > 10_000
     save_trajectory(particles, tmp_path / "p.nc")
-    output_of("analysis.gradients", "p.nc", "--run", "1")
+    output_of("analysis.gradients p.nc --run 1")

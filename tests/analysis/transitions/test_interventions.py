@@ -30,19 +30,14 @@ def test_interventions_change_one_setting():
         {"optimizer": "adamw", "assembler_decay": 0.5},
     ]
     adamw = dataclasses.replace(SMALL, optimizer="adamw")  # without decay it is Adam
-    one, other = (
-        simulate(settings, runs=2, steps=30, progress=False)
-        for settings in (SMALL, adamw)
-    )
+    one, other = (simulate(settings, runs=2, steps=30) for settings in (SMALL, adamw))
     np.testing.assert_array_equal(one["assembler"], other["assembler"])
 
 
 def test_measures_of_planted_spikes():
     """Spikes are counted; their rate is that after the escape; a run that diverged has
     none."""
-    base = simulate(
-        SMALL, runs=3, steps=600 * SMALL.epoch_steps, record="metrics", progress=False
-    )
+    base = simulate(SMALL, runs=3, steps=600 * SMALL.epoch_steps, record="metrics")
     rows = np.where(np.arange(601) < 100, 1.0, 0.5) * np.ones((3, 1))
     rows[0, [50, 200, 300]] += 1.0
     base["loss"] = base["loss"].copy(
@@ -111,7 +106,7 @@ def test_mcnemar_counts_the_runs_that_change():
 
 
 def test_the_command(output_of):
-    simulate(SMALL, runs=3, steps=40 * SMALL.epoch_steps, out="a.nc", progress=False)
+    simulate(SMALL, runs=3, steps=40 * SMALL.epoch_steps, out="a.nc")
     words = ("a.nc", "--hidden", 12, "--assembler-decays", 0.1)
     out = output_of("analysis.remedies", *words, "--csv", "t.csv")
     with xr.open_dataset("a-remedies.nc") as result:
@@ -131,7 +126,7 @@ def test_the_command(output_of):
 
 
 def test_an_intervention_that_changes_nothing_has_no_effect():
-    trajectory = simulate(SMALL, runs=2, steps=80, progress=False)
+    trajectory = simulate(SMALL, runs=2, steps=80)
     result = interventions.compare_interventions(
         {interventions.UNCHANGED: trajectory, "same": trajectory}
     )
@@ -159,14 +154,13 @@ def test_settings_that_cannot_be_intervened_on_are_refused(base, changes, field)
 
 
 def test_finetuned_runs_are_not_made_wider(output_of):
-    simulate(SMALL, runs=2, steps=16, out="a.nc", progress=False)
+    simulate(SMALL, runs=2, steps=16, out="a.nc")
     simulate(
         dataclasses.replace(SMALL, start="a.nc", start_step=16),
         runs=2,
         steps=40,
         out="b.nc",
-        progress=False,
     )
-    out = output_of("analysis.remedies", "b.nc", "--assembler-decays")
+    out = output_of("analysis.remedies b.nc --assembler-decays")
     assert "smooth norm" in out
     assert "h = " not in out

@@ -100,7 +100,7 @@ def test_escapes_are_censored_where_they_are_not_seen(losses):
 
 @pytest.fixture(scope="module")
 def trained():
-    return simulate(SMALL, runs=4, steps=200, every=2, progress=False)
+    return simulate(SMALL, runs=4, steps=200, every=2)
 
 
 def test_layer_speeds(trained):
@@ -109,9 +109,7 @@ def test_layer_speeds(trained):
     moved = np.sqrt(((weights[1, 5] - weights[1, 4]) ** 2).sum()) / 2
     assert result.sel(layer="receptor").values[1, 5] == pytest.approx(moved)
     assert np.isnan(result.values[:, 0]).all()
-    metrics = simulate(
-        SMALL, runs=2, steps=20, every=1, record="metrics", progress=False
-    )
+    metrics = simulate(SMALL, runs=2, steps=20, every=1, record="metrics")
     assert layer_speeds(metrics).values[:, 1:] == pytest.approx(
         metrics["update_norm"].values[:, 1:]
     )
@@ -162,7 +160,7 @@ def test_scalars(trained):
         trajectory_scalar(trained, "loss", "validation")
     with pytest.raises(SettingsError, match="of"):
         trajectory_scalar(trained, "temperature")
-    particles = simulate(ParticleSettings(n=5), runs=2, steps=10, progress=False)
+    particles = simulate(ParticleSettings(n=5), runs=2, steps=10)
     with pytest.raises(TrajectoryError, match="loss"):
         trajectory_scalar(particles, "loss")
     assert trajectory_scalar(particles, "force").values == pytest.approx(
@@ -172,7 +170,7 @@ def test_scalars(trained):
 
 def test_frames_after_divergence_are_no_plateau(typed):
     wild = dataclasses.replace(SMALL, lr=1e6, optimizer="sgd")
-    trajectory = simulate(wild, runs=4, steps=100, every=1, out="d.nc", progress=False)
+    trajectory = simulate(wild, runs=4, steps=100, every=1, out="d.nc")
     diverged, losses = (
         trajectory["last_step"].values < 100,
         trajectory_scalar(trajectory, "loss"),
@@ -185,9 +183,9 @@ def test_frames_after_divergence_are_no_plateau(typed):
 
 
 def test_the_command(output_of):
-    simulate(SMALL, runs=3, steps=80, every=4, out="a.nc", progress=False)
-    simulate(ParticleSettings(n=7), runs=3, steps=30, out="p.nc", progress=False)
-    out = output_of("analysis.events", "a.nc", "a.nc", "--csv", "t.csv")
+    simulate(SMALL, runs=3, steps=80, every=4, out="a.nc")
+    simulate(ParticleSettings(n=7), runs=3, steps=30, out="p.nc")
+    out = output_of("analysis.events a.nc a.nc --csv t.csv")
     assert all(
         said in out for said in ("left the first level of the loss", "log-rank p")
     )
@@ -196,14 +194,14 @@ def test_the_command(output_of):
         assert result.attrs["trajectory"] == "a.nc"
     assert len(Path("t.csv").read_text().splitlines()) == 4
     for scalar_of in ("force", "speed"):
-        out = output_of("analysis.events", "p.nc", "--of", scalar_of)
+        out = output_of("analysis.events p.nc --of", scalar_of)
     assert "steps between" in out
     assert "(rise by 100% or more)" in out
     assert "only" not in out
-    simulate(ParticleSettings(n=7), steps=10, out="few.nc", progress=False)
+    simulate(ParticleSettings(n=7), steps=10, out="few.nc")
     assert (
         "only 11 frames: events and escapes are uncertain with fewer than 20"
-        in output_of("analysis.events", "few.nc")
+        in output_of("analysis.events few.nc")
     )
 
 
@@ -225,9 +223,7 @@ def test_trajectories_are_compared_in_their_own_units(trained):
     first = analyse_events(trained)
     assert all("long_name" in variable.attrs for variable in first.data_vars.values())
     other = analyse_events(
-        simulate(
-            ModularSettings(n=5, hidden=8), runs=3, steps=200, every=2, progress=False
-        )
+        simulate(ModularSettings(n=5, hidden=8), runs=3, steps=200, every=2)
     )
     columns = ["runs", "escaped", "median", "observed_until"]
     alone, beside = (

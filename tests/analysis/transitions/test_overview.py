@@ -32,9 +32,7 @@ def test_a_given_lead_and_no_lead(runs):
 
 def test_measures_of_a_network_and_its_results(tmp_path, output_of):
     path = tmp_path / "m.nc"
-    trained = dynamics.simulate(
-        ModularSettings(n=5), runs=3, steps=60, every=2, progress=False
-    )
+    trained = dynamics.simulate(ModularSettings(n=5), runs=3, steps=60, every=2)
     dynamics.save_trajectory(trained, path)
     names = ["loss", "sharpness", "rank", "formation", "accuracy"]
     frames = range(0, 31, 3)
@@ -53,9 +51,7 @@ def test_measures_of_a_network_and_its_results(tmp_path, output_of):
 
 
 def test_the_events_of_the_run_are_drawn():
-    trained = dynamics.simulate(
-        ModularSettings(n=5), runs=2, steps=60, every=2, progress=False
-    )
+    trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=60, every=2)
     loss = np.where(np.arange(31) < 12, 1.0, 0.01)
     trained["loss"].values[:] = loss[None, :, None]
     trained["loss"].values[0] = 1.0

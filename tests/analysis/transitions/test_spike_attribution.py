@@ -370,9 +370,7 @@ WILD = SparseSettings(length=6, sparsity=2, data=64, batch=8, hidden=16, lr=0.01
 @pytest.fixture(scope="module")
 def wild(tmp_path_factory):
     path = tmp_path_factory.mktemp("spikes") / "wild.nc"
-    return simulate(
-        WILD, runs=2, steps=300 * WILD.epoch_steps, out=path, progress=False
-    )
+    return simulate(WILD, runs=2, steps=300 * WILD.epoch_steps, out=path)
 
 
 def test_every_spike_is_replayed_as_it_was(wild):
@@ -385,7 +383,7 @@ def test_every_spike_is_replayed_as_it_was(wild):
         == spikes
     )
     some = evenly_spaced_spikes(spikes, 6)
-    result = attribute_spikes(wild, some, progress=False)
+    result = attribute_spikes(wild, some)
     assert result["path"].sel(offset=0).values == pytest.approx(
         [spike.height for spike in some]
     )
@@ -423,5 +421,5 @@ def test_the_command(output_of, wild):
         assert all(
             "long_name" in variable.attrs for variable in result.data_vars.values()
         )
-    simulate(WILD, runs=2, steps=8 * WILD.epoch_steps, out="calm.nc", progress=False)
-    assert "0 spikes in 0 of 2 runs" in output_of("analysis.spikes", "calm.nc")
+    simulate(WILD, runs=2, steps=8 * WILD.epoch_steps, out="calm.nc")
+    assert "0 spikes in 0 of 2 runs" in output_of("analysis.spikes calm.nc")

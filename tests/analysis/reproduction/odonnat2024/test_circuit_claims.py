@@ -119,7 +119,7 @@ def test_clusters_are_counted_at_each_link_length():
 def test_the_variance_that_sums_explain_is_that_of_successful_runs():
     sums = {"sum_share": [0.9, 0.95, 1, 0.2, 0.1], "sum_congruent": [1, 1, 1, 1, 0]}
     evidence = made(["partial"] * 5, [1.0, 1, 1, 0.9, 1], **sums)
-    assert circuit_claims.explained_variance(evidence).value == pytest.approx(95)
+    assert circuit_claims.variance_between_sums(evidence).value == pytest.approx(95)
 
 
 def test_pairs_of_sums_are_compared():
