@@ -267,21 +267,15 @@ def _directions(vectors: np.ndarray) -> np.ndarray:
 def random_directions(dim: int) -> np.ndarray:
     """Unit vectors of uniformly random direction, always the same: (DIRECTIONS,
     axis)."""
-    return _directions(
-        randomness.random_stream(0, f"alignment/directions/{dim}").standard_normal(
-            (DIRECTIONS, dim)
-        )
-    )
+    generator = randomness.random_stream(0, f"alignment/directions/{dim}")
+    return _directions(generator.standard_normal((DIRECTIONS, dim)))
 
 
 def random_orthogonal_matrices(dim: int) -> np.ndarray:
     """Uniformly random orthogonal matrices, always the same: (ROTATIONS, axis,
     axis)."""
-    q, r = np.linalg.qr(
-        randomness.random_stream(0, f"alignment/turns/{dim}").standard_normal(
-            (ROTATIONS, dim, dim)
-        )
-    )
+    generator = randomness.random_stream(0, f"alignment/turns/{dim}")
+    q, r = np.linalg.qr(generator.standard_normal((ROTATIONS, dim, dim)))
     return q * np.sign(np.einsum("tii->ti", r))[:, None, :]
 
 

@@ -176,19 +176,14 @@ def _read_network_run(
     one = trajectory[list(network.variables)].isel(run=[run]).load()
     recorded = weights(one.isel(step=frames).assign_attrs(trajectory.attrs), run=0)
     if isinstance(network, Transformer):
-        data = operation_pairs(network.settings)[
-            operation_splits(network.settings, seeds)[0][0]
-        ]
-        gradient, pairs = (
-            transformer_gradient(network, recorded, data),
-            _unordered(data),
-        )
+        chosen = operation_splits(network.settings, seeds)[0][0]
+        data = operation_pairs(network.settings)[chosen]
+        gradient = transformer_gradient(network, recorded, data)
+        pairs = _unordered(data)
     else:
         chosen = training_pairs(n, network.settings.train_pairs, seeds)[0]
-        gradient, pairs = (
-            embedding_gradient(network, recorded, chosen),
-            all_pairs(n)[chosen],
-        )
+        gradient = embedding_gradient(network, recorded, chosen)
+        pairs = all_pairs(n)[chosen]
     embedding, update = _embedding_and_update(one, 0, frames)
     return AuditedRun(embedding[:, :n], np.stack([-gradient, update])[:, :, :n], pairs)
 

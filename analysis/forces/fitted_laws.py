@@ -39,6 +39,7 @@ from analysis.forces.directions import without_shift_and_scaling
 from analysis.forces.force_audit import (
     audited_frames,
     in_plane,
+    mean_columns,
     random_renamings,
     scaled_r_squared,
 )
@@ -283,36 +284,27 @@ def fit_pair_law(
     for run, seed in enumerate(
         tqdm(seeds, desc="pair law", unit="run", disable=None, leave=False)
     ):
-        audited, names = (
-            read_audited_run(trajectory, run, at, model),
-            random_renamings(trajectory.attrs["modulus"], seed, 1),
-        )
+        audited = read_audited_run(trajectory, run, at, model)
+        names = random_renamings(trajectory.attrs["modulus"], seed, 1)
         audited.targets[:, ~valid[run]] = 0
         samples["whole"].append((run, _read_samples(audited, law, names)))
         for k in np.flatnonzero(keys[run]).tolist() if keys is not None else ():
-            samples["planes"].append(
-                (run, _read_samples(in_plane(audited, k + 1), law, names))
-            )
+            plane = in_plane(audited, k + 1)
+            samples["planes"].append((run, _read_samples(plane, law, names)))
     coords = {
         "space": list(spaces),
         "law": list(LAWS),
         "step": trajectory["step"].values[at],
         "seed": ("run", seeds),
     }
-    n, dims = (
-        trajectory.attrs["modulus"],
-        {"whole": trajectory.sizes["axis"], "planes": 2},
-    )
-    item = [
-        _fit_space(samples[space], len(seeds), (n - 1) * dims[space] - 1)
-        for space in spaces
+    n, dims = trajectory.attrs["modulus"], (trajectory.sizes["axis"], 2)
+    parts = [
+        _fit_space(samples[space], len(seeds), (n - 1) * dim - 1)
+        for space, dim in zip(spaces, dims, strict=False)
     ]
     coords |= {"distance": ("knot", DISTANCES), "angle": ("angle_step", ANGLE_CENTRES)}
-    result = (
-        xr.concat(item, "space")
-        .assign_coords(coords)
-        .transpose("run", "space", "law", "step", ...)
-    )
+    result = xr.concat(parts, "space").assign_coords(coords)
+    result = result.transpose("run", "space", "law", "step", ...)
     return result.assign_attrs(clock="epoch" if is_network(trajectory) else "step")
 
 
@@ -326,12 +318,10 @@ def _read_samples(
         x = np.empty_like(embedding)
         x[:, names] = embedding
         renamed = fields_by_matrices(x, names[pairs], basis=True).force[..., names, :]
-    moments, others = (
-        field_moments(force, targets[0], embedding) for force in (fields.force, renamed)
-    )
-    weights = balance_weights(
-        fields.magnitude, group_pairs(embedding.shape[1], pairs), law
-    )
+    moments = field_moments(fields.force, targets[0], embedding)
+    others = field_moments(renamed, targets[0], embedding)
+    grouped = group_pairs(embedding.shape[1], pairs)
+    weights = balance_weights(fields.magnitude, grouped, law)
     constants = np.stack(
         np.broadcast_arrays(law.ga, law.gr * weights[0], law.fa, law.fa * weights[1]),
         axis=-1,
@@ -397,21 +387,18 @@ def _fit_space(
     }
     in_frame = {"CA": scaled_r_squared(cosines["CA"])}
     for name, value in fitted.items():
-        in_frame[name] = (
-            frame_r_squared(value)
-            if free > value.product.shape[-1]
-            else np.full(len(run), np.nan)
-        )
-    dims = ("law", "run", "step")
-    r_squared = {name: scaled_r_squared(cosines[name]) for name in LAWS}
+        in_frame[name] = np.full(len(run), np.nan)
+        if free > value.product.shape[-1]:
+            in_frame[name] = frame_r_squared(value)
     measures = {
         "cosine": cosines,
-        "r_squared": r_squared,
+        "r_squared": {name: scaled_r_squared(cosines[name]) for name in LAWS},
         "frame_r_squared": in_frame,
     }
     data: dict[str, Any] = {}
     for measure, values_of in measures.items():
-        data[measure] = (dims, np.stack([by_run(values_of[name]) for name in LAWS]))
+        by_law = np.stack([by_run(values_of[name]) for name in LAWS])
+        data[measure] = (("law", "run", "step"), by_law)
     paper = np.concatenate([one.paper for _, one in samples])
     values = _overall_law(fitted["pair law"], run, paper)
     for name, split, expected in zip(
@@ -478,16 +465,8 @@ _TABLE_QUANTITIES = {
 
 def pair_law_columns(result: xr.Dataset) -> list[Column]:
     """The columns of the table."""
-    columns = [
-        Column(heading, name, digits=2, interval="half-width")
-        for name, (heading, *_) in _TABLE_QUANTITIES.items()
-    ]
-    return [
-        Column("space", "space"),
-        Column(result.attrs["clock"], "step"),
-        Column("runs", "runs"),
-        *columns,
-    ]
+    headings = {name: heading for name, (heading, *_) in _TABLE_QUANTITIES.items()}
+    return [Column("space", "space"), *mean_columns(result, "step", headings)]
 
 
 def pair_law_rows(result: xr.Dataset) -> list[dict[str, Any]]:

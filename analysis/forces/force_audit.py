@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +53,7 @@ from analysis.forces.pair_force_matrices import (
 )
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.division import ratio
-from analysis.statistics.intervals import mean_interval
+from analysis.statistics.intervals import drop_non_finite, mean_interval
 from analysis.structures.fourier import fourier_frequencies
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles.pair_forces import FIELD_NAMES
@@ -244,13 +244,10 @@ def audit_forces(
     for run, seed in enumerate(
         tqdm(seeds, desc="audit", unit="run", disable=None, leave=False)
     ):
-        audited, names = (
-            read_audited_run(trajectory, run, at, model),
-            random_renamings(n, seed, renamings),
-        )
-        with numba_threads(
-            1
-        ):  # the frames of one run are too little work for several threads
+        audited = read_audited_run(trajectory, run, at, model)
+        names = random_renamings(n, seed, renamings)
+        # the frames of one run are too little work for several threads
+        with numba_threads(1):
             outcome = _audit_run(audited, law, names)
             if keys is not None:
                 outcome |= _audit_planes(audited, law, names, keys[run])
@@ -318,23 +315,15 @@ def _audit_run(
 
     target_parts = parts(targets)
     fields = four_fields(embedding, pairs)
-    cosine = cosine_similarity(
-        target_parts, parts(law_force(embedding, pairs, law, fields))
-    )
-    fitted = fit(fields.force)
-    renamed = [
-        fit(token).r_squared
-        for token in fields_with_renamed_tokens(
-            embedding, pairs, fields.force, renamings
-        )
-    ]
+    force = law_force(embedding, pairs, law, fields)
+    cosine, fitted = cosine_similarity(target_parts, parts(force)), fit(fields.force)
+    others = fields_with_renamed_tokens(embedding, pairs, fields.force, renamings)
+    renamed = [fit(other).r_squared for other in others] or [np.nan * cosine]
     return {
         "cosine": cosine,
         "law_r_squared": scaled_r_squared(cosine),
         "r_squared": fitted.r_squared,
-        "renamed_r_squared": (
-            np.mean(renamed, axis=0) if renamed else np.full(cosine.shape, np.nan)
-        ),
+        "renamed_r_squared": np.mean(renamed, axis=0),
         "coefficient": fitted.coefficients,
         "weight": fitted.weights,
     }
@@ -416,11 +405,18 @@ def audit_columns(audit: xr.Dataset) -> list[Column]:
         for name, heading in _HEADINGS.items()
         if name not in _PLANE_COLUMNS or name in audit
     }
+    return mean_columns(audit, "epoch", headings)
+
+
+def mean_columns(
+    result: xr.Dataset, time: str, headings: Mapping[str, str]
+) -> list[Column]:
+    """The columns of the time, the number of runs, and means with their intervals."""
     columns = [
         Column(heading, name, digits=2, interval="half-width")
         for name, heading in headings.items()
     ]
-    return [Column(audit.attrs["clock"], "epoch"), Column("runs", "runs"), *columns]
+    return [Column(result.attrs["clock"], time), Column("runs", "runs"), *columns]
 
 
 def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
@@ -450,9 +446,8 @@ def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
             "runs": int(np.isfinite(samples["cosine_whole"]).sum()),
         }
         for name, sample in samples.items():
-            row |= interval_columns(
-                name, mean_interval(sample[np.isfinite(sample)], limits=_limits(name))
-            )
+            mean = mean_interval(drop_non_finite(sample), limits=_limits(name))
+            row |= interval_columns(name, mean)
         rows.append(row)
     return rows
 

@@ -67,15 +67,11 @@ def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """
     last = trajectory.isel(step=-1)
     last = last.isel(run=np.flatnonzero(not_diverged(last)))
-    embedding = (
-        last["embedding"].transpose("run", "token", "axis").values.astype(np.float64)
+    last = last.transpose("run", "token", "hidden", "axis", ...)
+    embedding, weight, bias = (
+        last[name].values.astype(np.float64)
+        for name in ("embedding", "hidden_weight", "hidden_bias")
     )
-    weight = (
-        last["hidden_weight"]
-        .transpose("run", "hidden", "axis")
-        .values.astype(np.float64)
-    )
-    bias = last["hidden_bias"].transpose("run", "hidden").values.astype(np.float64)
     settings, seeds = read_settings(trajectory), last["seed"].values
     chosen = training_pairs(settings.modulus, settings.train_pairs, seeds)  # type: ignore[attr-defined]
     pairs = np.broadcast_to(all_pairs(settings.modulus), (*chosen.shape, 2))[chosen]

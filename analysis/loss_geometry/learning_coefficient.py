@@ -33,7 +33,7 @@ from analysis.loss_geometry.langevin import (
     sample_losses,
 )
 from analysis.loss_geometry.training_loss import ExampleLoss, training_model
-from analysis.output.results import dimensionless
+from analysis.output.results import labelled
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel, differentiable_twice
 from dynamics.recording.quantities import near_names
@@ -188,14 +188,10 @@ def calibrate_chains(
             results.append(chains.measure(point))
     shape = (len(step_sizes), len(localisations))
     dims = ("step_size", "localisation")
-    data = {
-        name: (
-            dims,
-            np.reshape([result[name] for result in results], shape),
-            dimensionless(meaning),
-        )
-        for name, (rest, meaning) in _VARIABLES.items()
-        if not rest and name != "step_size"
+    variables = {
+        name: (np.reshape([result[name] for result in results], shape), meaning)
+        for name, meaning in _VARIABLES.items()
+        if isinstance(meaning, str) and name != "step_size"
     }
     coords = {"step_size": list(step_sizes), "localisation": list(localisations)}
     attributes = _plain_options(options) | {
@@ -204,7 +200,7 @@ def calibrate_chains(
         "temperature": options.beta_n(chains.loss.examples),
         "parameters": int(chains.free.sum()),
     }
-    return xr.Dataset(data, coords, attributes)
+    return xr.Dataset(labelled(dims, **variables), coords, attributes)
 
 
 def _plain_options(options: ChainOptions) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from analysis.progress_measures.weight_components import (
     fourier_norms,
     gini_coefficient,
 )
-from analysis.statistics.intervals import median_interval
+from analysis.statistics.intervals import drop_non_finite, median_interval
 from analysis.statistics.survival import kaplan_meier
 from analysis.structures.fourier import fourier_frequencies
 from dynamics.recording.model_file import ModelFile
@@ -162,16 +162,10 @@ def _measure_run(
     seed = int(network.trajectory["seed"].values[run])
     triples = random_triples(network.n, seed)
     width = max(1, _BLOCK_BYTES // network.frame_bytes)
-    blocks = [
-        _measure_frames(
-            network,
-            network.weights(run, frames[start : start + width]),
-            keys,
-            pairs,
-            triples,
-        )
-        for start in range(0, len(frames), width)
-    ]
+    blocks = []
+    for start in range(0, len(frames), width):
+        weights = network.weights(run, frames[start : start + width])
+        blocks.append(_measure_frames(network, weights, keys, pairs, triples))
     measured = {
         name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]
     }
@@ -197,11 +191,9 @@ def trajectory_key_frequencies(
     """
     network = adding_network(trajectory)
     lasts = valid_frames(trajectory).values.sum(axis=1) - 1
-    keys = [
-        _key_frequencies(network, run, last, threshold)
-        for run, last in enumerate(lasts)
-    ]
-    return np.stack(keys)
+    return np.stack(
+        [_key_frequencies(network, *frame, threshold) for frame in enumerate(lasts)]
+    )
 
 
 def plane_key_frequencies(
@@ -240,12 +232,10 @@ def _measure_frames(
         "embedding_norm": norms,
     }
     neurons = network.neuron_logit_map(weights)
-    result["map_norm"] = (
-        np.full(norms.shape, np.nan) if neurons is None else fourier_norms(neurons)
-    )
-    result["map_gini"] = (
-        unknown if neurons is None else gini_coefficient(result["map_norm"])
-    )
+    result |= {"map_norm": np.nan * norms, "map_gini": unknown}
+    if neurons is not None:
+        result["map_norm"] = fourier_norms(neurons)
+        result["map_gini"] = gini_coefficient(result["map_norm"])
     if isinstance(network, OwnNetwork) and not network.adds:
         names = (
             "restricted_loss",
@@ -284,29 +274,15 @@ def _labelled(
 ) -> xr.Dataset:
     """The measures of all runs as a dataset, NaN in frames that are not valid (run,
     step)."""
-    data = {}
+    result = xr.Dataset()
     for name, about in {**PROGRESS_MEASURES, **_SPECTRA}.items():
         values = np.stack([run[name] for run in runs])
+        values[~valid] = np.nan
         dims = ("run", "step", "frequency")[: values.ndim]
-        data[name] = (
-            dims,
-            np.where(
-                valid.reshape(*valid.shape, *[1] * (values.ndim - 2)), values, np.nan
-            ),
-            about,
-        )
-    result = xr.Dataset(
-        {
-            name: (dims, values, dimensionless(about))
-            for name, (dims, values, about) in data.items()
-        }
-    )
+        result[name] = (dims, values, dimensionless(about))
     keys = np.stack([run["key_frequency"] for run in runs])
-    result["key_frequency"] = (
-        ("run", "frequency"),
-        keys,
-        {"long_name": "whether it is a key frequency"},
-    )
+    meaning = {"long_name": "whether it is a key frequency"}
+    result["key_frequency"] = (("run", "frequency"), keys, meaning)
     frequencies = fourier_frequencies(n)
     coords = {
         "step": trajectory["step"].values[at],
@@ -395,23 +371,16 @@ def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:
         one = result.isel(run=run)
         last = int(np.isfinite(one["squared_weights"].values).sum()) - 1
         row: dict[str, Any] = {"seed": int(one["seed"])}
-        row |= {
-            name: float(one[name]) / unit
-            for name in ("memorised", "generalised", "delay")
-        }
+        for name in ("memorised", "generalised", "delay"):
+            row[name] = float(one[name]) / unit
         row["observed"] = int(one["observed"])
         if "accuracy" in result:
-            accuracies = one["accuracy"].isel(step=last)
-            row |= {
-                f"accuracy_{split}": float(accuracies.sel(split=split))
-                for split in result["split"].values
-            }
+            for split in result["split"].values:
+                row[f"accuracy_{split}"] = float(one["accuracy"][last].sel(split=split))
         for phase in ("circuit formation", "cleanup"):
-            name = phase.replace(" ", "_")
-            row |= {
-                f"{name}_{end}": float(one[end].sel(phase=phase)) / unit
-                for end in ("begin", "end")
-            }
+            for end in ("begin", "end"):
+                name = f"{phase}_{end}".replace(" ", "_")
+                row[name] = float(one[end].sel(phase=phase)) / unit
         keys = one["frequency"].values[one["key_frequency"].values]
         row["key_frequencies"] = " ".join(map(str, keys))
         row |= {name: float(one[name][last]) for name in PROGRESS_MEASURES}
@@ -443,7 +412,7 @@ def describe_progress(result: xr.Dataset) -> str:
     for name, (measure, phase) in _PHASE_CHANGES.items():
         changes = result[name].values
         if np.isfinite(changes).any():
-            median = median_interval(changes[np.isfinite(changes)])
+            median = median_interval(drop_non_finite(changes))
             lines.append(
                 f"{measure.replace('_', ' ')} during {phase}:"
                 f" {format_interval(median, 2)} (median, 95%)"

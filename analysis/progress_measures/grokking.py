@@ -69,38 +69,26 @@ def grokking_times(trajectory: xr.Dataset) -> xr.Dataset:
     >>> grokking_times(trajectory)["observed"].values
     array([False, False])
     """
-    train, other = _splits(trajectory)
-    accuracy = mask_diverged(trajectory["accuracy"], trajectory).transpose(
-        "run", "step", "split"
-    )
+    train, other = _split_accuracies(trajectory)
     steps = trajectory["step"].values.astype(np.float64)
-    memorised = _first_step(accuracy.sel(split=train).values > MEMORISED, steps)
-    generalised = _first_step(accuracy.sel(split=other).values > GENERALISED, steps)
-    until = np.where(
-        np.isfinite(generalised), generalised, trajectory["last_step"].values
-    )
-    about = {
-        "memorised": (
-            memorised,
-            f"first step with a training accuracy above {MEMORISED:g}",
-        ),
+    memorised = _first_step(train > MEMORISED, steps)
+    generalised = _first_step(other > GENERALISED, steps)
+    ended = np.isfinite(generalised)
+    until = np.where(ended, generalised, trajectory["last_step"].values)
+    meanings = {
+        "memorised": f"first step with a training accuracy above {MEMORISED:g}",
         "generalised": (
-            generalised,
-            f"first step with an accuracy of the other pairs above {GENERALISED:g}",
+            f"first step with an accuracy of the other pairs above {GENERALISED:g}"
         ),
-        "delay": (
-            np.maximum(until - memorised, 0),
-            "steps from memorisation to generalisation, or to the last step",
-        ),
-        "observed": (
-            np.isfinite(memorised + generalised),
-            "whether the delay has ended",
-        ),
+        "delay": "steps from memorisation to generalisation, or to the last step",
+        "observed": "whether the delay has ended",
     }
+    delay = np.maximum(until - memorised, 0)
+    values = (memorised, generalised, delay, np.isfinite(memorised) & ended)
     return xr.Dataset(
         {
-            name: ("run", values, {"long_name": words})
-            for name, (values, words) in about.items()
+            name: ("run", value, {"long_name": meaning})
+            for (name, meaning), value in zip(meanings.items(), values, strict=True)
         }
     )
 
@@ -133,19 +121,21 @@ def moment_frames(trajectory: xr.Dataset) -> xr.DataArray:
     >>> moment_frames(trajectory).sel(moment="last").values
     array([2])
     """
-    train, other = _splits(trajectory)
-    accuracy = mask_diverged(trajectory["accuracy"], trajectory).transpose(
-        "run", "step", "split"
-    )
-    frames = np.arange(trajectory.sizes["step"])
-    lasts = valid_frames(trajectory).values.sum(axis=1) - 1
-    memorised = _first_step(accuracy.sel(split=train).values > MEMORISED, frames)
-    generalising = _first_step(accuracy.sel(split=other).values >= GENERALISING, frames)
-    generalised = _first_step(accuracy.sel(split=other).values > GENERALISED, frames)
-    num = np.nan_to_num(
-        np.stack([memorised, generalising, generalised, lasts], axis=1), nan=-1
-    ).astype(int)
-    return xr.DataArray(num, dims=("run", "moment"), coords={"moment": list(MOMENTS)})
+    train, other = _split_accuracies(trajectory)
+    all_frames = np.arange(trajectory.sizes["step"])
+    reached = (train > MEMORISED, other >= GENERALISING, other > GENERALISED)
+    frames = [_first_step(item, all_frames) for item in reached]
+    frames.append(valid_frames(trajectory).values.sum(axis=1) - 1)
+    indices = np.nan_to_num(np.stack(frames, axis=1), nan=-1).astype(int)
+    return xr.DataArray(indices, {"moment": list(MOMENTS)}, ("run", "moment"))
+
+
+def _split_accuracies(trajectory: xr.Dataset) -> list[np.ndarray]:
+    """Accuracies (run, step) of the training split and of the other one; NaN from where
+    a run has diverged."""
+    accuracy = mask_diverged(trajectory["accuracy"], trajectory)
+    accuracy = accuracy.transpose("run", "step", "split")
+    return [accuracy.sel(split=split).values for split in _splits(trajectory)]
 
 
 def _first_step(reached: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -191,10 +181,7 @@ def grokking_phases(
         _drops(trajectory_scalar(trajectory, "loss", train), config)
     ):
         if drops:
-            begin[run, 0], memorised[run] = (
-                float(trajectory["step"].values[0]),
-                drops[0].end,
-            )
+            begin[run, 0], memorised[run] = trajectory["step"].values[0], drops[0].end
     errors = mask_diverged(
         1 - trajectory["accuracy"].sel(split=other, drop=True), trajectory
     )
@@ -204,10 +191,8 @@ def grokking_phases(
     for run, drops in enumerate(_drops(later.rename("errors"), config)):
         cleanup = max(drops, key=lambda drop: drop.before - drop.after, default=None)
         if cleanup is not None and cleanup.after <= cleanup.before / 2:
-            begin[run, 1:], end[run, 1:] = (
-                (memorised[run], cleanup.begin),
-                (cleanup.begin, cleanup.end),
-            )
+            begin[run, 1:] = memorised[run], cleanup.begin
+            end[run, 1:] = cleanup.begin, cleanup.end
     dims = ("run", "phase")
     data = {
         "begin": (dims, begin, {"long_name": "step at which the phase begins"}),

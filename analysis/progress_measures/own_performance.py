@@ -30,19 +30,14 @@ def own_performance(network: OwnNetwork, frames: np.ndarray) -> xr.Dataset:
     answers = network.answers
     for run in range(values.shape[1]):
         for at, frame in enumerate(frames):
-            logits = network.recorded.all_logits(
-                network.recorded.parameters(run, frame)
-            )
+            parameters = network.recorded.parameters(run, frame)
+            logits = network.recorded.all_logits(parameters)
             log_probability = log_softmax(logits, axis=-1)
-            losses = -np.take_along_axis(log_probability, answers[..., None], -1)[
-                ..., 0
-            ]
+            losses = -np.take_along_axis(log_probability, answers[..., None], -1)
             correct = logits.argmax(axis=-1) == answers
             for place, chosen in enumerate(splits.values()):
-                values[:, run, at, place] = (
-                    losses[chosen[run]].mean(),
-                    correct[chosen[run]].mean(),
-                )
+                means = losses[chosen[run]].mean(), correct[chosen[run]].mean()
+                values[:, run, at, place] = means
     dims = ("run", "step", "split")
     return xr.Dataset(
         {"loss": (dims, values[0]), "accuracy": (dims, values[1])},
