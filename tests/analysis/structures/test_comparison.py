@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis import (
     circles,
