@@ -55,7 +55,7 @@ def intervals_at(
 ) -> dict[str, float]:
     """The columns of the medians over runs of some variables at a step, or of other
     estimates, with their intervals."""
-    row = {}
+    row: dict[str, float] = {}
     for name in names:
         values = finite_values_at(result[name], index)
         row |= interval_columns(name, interval(values))

@@ -16,5 +16,5 @@ def ratio(values: Any, divisors: Any, missing: float = np.nan) -> np.ndarray:
     """
     values, divisors = np.broadcast_arrays(values, divisors)
     dtype = np.result_type(values, divisors, np.float32)
-    out = np.full(values.shape, missing, dtype)
+    out = np.full_like(values, missing, dtype)  # in the order of the values in memory
     return np.divide(values, divisors, out=out, where=divisors > 0)
