@@ -42,7 +42,8 @@ def frame_dataset(
         values = np.full([sizes[dim] for dim in dims], np.nan)
         for job, result in zip(jobs, results, strict=False):
             if result is not None:
-                values[(*job, *map(slice, np.shape(result[name])))] = result[name]
+                index: Any = (*job, *map(slice, np.shape(result[name])))
+                values[index] = result[name]
         data[name] = (dims, values, dimensionless(meaning))
     coords = {
         "step": trajectory["step"].values[list(frames)],
