@@ -183,7 +183,7 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     )
     flat_starts = list(map(_flat_weights, networks, starts))
     flat_ends = map(_flat_weights, networks, ends)
-    if not np.array_equal(*flat_starts):
+    if not np.array_equal(flat_starts[0], flat_starts[1]):
         raise TrajectoryError("the two trajectories do not begin at the same weights")
     attention = pairwise_correlations(*map(_attention_maps, networks, ends))
     measures = (
@@ -192,7 +192,7 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
         attention,
     )
     valid = not_diverged(first)[:, None] & not_diverged(second)
-    data = {}
+    data: dict[str, tuple] = {}
     for (name, (meaning, _)), values in zip(
         ENDPOINT_MEASURES.items(), measures, strict=True
     ):

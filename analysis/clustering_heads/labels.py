@@ -26,7 +26,7 @@ labelling with each threshold halved and doubled. Positions and tokens count fro
 in the settings, and not from 1, as in the paper."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -218,7 +218,7 @@ def label_sensitivity(result: xr.Dataset) -> xr.DataArray:
     """`label_counts` with each threshold halved, unchanged and doubled: (threshold,
     factor, label)."""
     usual = LabelThresholds()
-    coords = {
+    coords: dict[str, Any] = {
         "threshold": list(LabelThresholds._fields),
         "factor": np.array([0.5, 1.0, 2.0]),
         "label": list(CIRCUIT_LABELS),

@@ -110,11 +110,11 @@ def loss_barriers(
         (("", ""), ("matched_", " with matched hidden units"))
     ):
         long_name = f"training loss on the line{words}"
-        line = {f"{prefix}loss": (loss[matched], long_name)}
+        on_line = {f"{prefix}loss": (loss[matched], long_name)}
         largest = {
             f"{prefix}barrier": (barrier[matched], f"barrier of the {long_name}")
         }
-        data |= labelled(("pair", "fraction"), **line) | labelled("pair", **largest)
+        data |= labelled(("pair", "fraction"), **on_line) | labelled("pair", **largest)
     first, second = trajectory["seed"].values[runs[pairs]].T
     return xr.Dataset(
         data,

@@ -130,10 +130,10 @@ def peak_coincidence(
     merge = _match_statistics(tally, layers, kinds).merge(
         _correlation_statistics(tally, layers, lags)
     )
-    events = (("run", "kind"), tally.total[:, 0], dimensionless("events"))
+    event_counts = (("run", "kind"), tally.total[:, 0], dimensionless("events"))
     meaning = dimensionless("peaks of the gradient norm")
     return merge.assign(
-        events=events, peaks=(("run", "layer"), tally.peaks, meaning)
+        events=event_counts, peaks=(("run", "layer"), tally.peaks, meaning)
     ).assign_coords(seed=("run", trajectory["seed"].values))
 
 
