@@ -10,7 +10,7 @@ import xarray as xr
 from analysis.output.files import replace_file
 from dynamics.run_checks import check_trajectory_path
 from dynamics.settings import SettingsError
-from dynamics.trajectory.netcdf import NETCDF_LOCK
+from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
@@ -57,12 +57,12 @@ def check_result_path(out: Path, what: Mapping[str, str]) -> Path:
                 same = all(
                     there.attrs.get(name) == value for name, value in what.items()
                 )
-        except (OSError, ValueError):
+        except READ_ERRORS:
             same = False
         if not same:
             raise SettingsError(
                 "out",
-                f"{out}, which is another file",
+                f"{out}, which is another file or damaged",
                 "a new file, or an earlier result of the same",
             )
     return out

@@ -35,6 +35,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.recording.model_file import ModelFile
 from dynamics.settings import SettingsError
 from dynamics.trajectory.diverged import mask_diverged
+from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 
 MOST_LAGS = 10
 """Largest lag in frames."""
@@ -78,12 +79,18 @@ def stored_measure(trajectory: xr.Dataset, name: str) -> xr.DataArray | None:
         return None
     path = Path(source)
     for file in sorted(path.parent.glob(f"{plain_stem(path)}-*.nc")):
-        with xr.open_dataset(file) as result:
-            of_this = result.attrs.get("trajectory") == path.name
-            if of_this and name in result and set(result[name].dims) == {"run", "step"}:
+        try:
+            with NETCDF_LOCK, xr.open_dataset(file) as result:
+                of_this = result.attrs.get("trajectory") == path.name
+                if not of_this or name not in result:
+                    continue
+                if set(result[name].dims) != {"run", "step"}:
+                    continue
                 by_seed = result[name].load().swap_dims(run="seed")
-                values = by_seed.reindex(seed=trajectory["seed"].values)
-                return values.swap_dims(seed="run")
+        except READ_ERRORS:  # damaged, or no result
+            continue
+        values = by_seed.reindex(seed=trajectory["seed"].values)
+        return values.swap_dims(seed="run")
     return None
 
 

@@ -48,6 +48,9 @@ NETCDF_LOCK = _NetCDFLock()
 """Lock for netCDF-C, which only one thread may call at a time. xarray also holds it
 while it reads these files."""
 
+READ_ERRORS = (OSError, ValueError, RuntimeError)
+"""What xarray raises for a damaged file, or for one that is not NetCDF."""
+
 CHUNK_STEPS = 256
 """Steps of one run in one compressed chunk."""
 BLOCK_BYTES = 32 << 20
@@ -114,7 +117,7 @@ def _describe_unsealed(path: Path) -> str:
     try:
         with NETCDF_LOCK, xr.open_dataset(path) as there:
             attrs = there.attrs
-    except (OSError, ValueError, RuntimeError):
+    except READ_ERRORS:
         return "cut short (no checksum at its end, and its data are not complete)"
     if "schema_version" in attrs:
         return "cut short (no checksum at its end)"

@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
-from dynamics.trajectory.netcdf import NETCDF_LOCK, open_group
+from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS, open_group
 from dynamics.trajectory.parts import (
     check_parts_contiguous,
     closed_parts,
@@ -108,7 +108,7 @@ def is_result_file(path: Path) -> bool:
                 bool({"title", "result_of"} & set(there.attrs))
                 and "schema_version" not in there.attrs
             )
-    except (OSError, ValueError):
+    except READ_ERRORS:
         return False
 
 

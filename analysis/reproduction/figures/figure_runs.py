@@ -17,7 +17,7 @@ from analysis.reproduction.verification.experiment import (
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError, SparseSettings, check_integer
 from dynamics.settings_text import setting_texts
-from dynamics.trajectory.netcdf import NETCDF_LOCK
+from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
 
@@ -91,7 +91,7 @@ def _opened(path: Path, figure: PaperFigure) -> xr.Dataset:
     try:
         with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as there:
             return there.load()
-    except (OSError, ValueError) as error:
+    except READ_ERRORS as error:
         raise TrajectoryError(
             f"{path}: could not be read as NetCDF ({error})"
         ) from None

@@ -38,7 +38,7 @@ from dynamics.settings import (
 from dynamics.sweeps.design import SweepDesign, sweep_design
 from dynamics.sweeps.run import compute_missing_points
 from dynamics.system_creation import create_system
-from dynamics.trajectory.netcdf import NETCDF_LOCK
+from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 
 PAPER_SETTINGS = {
     item.system: item for item in (ParticleSettings, ModularSettings, SparseSettings)
@@ -100,7 +100,7 @@ def load_evidence(path: Path) -> xr.Dataset | None:
     try:
         with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as evidence:
             return evidence.load()
-    except (OSError, ValueError) as error:
+    except READ_ERRORS as error:
         raise TrajectoryError(
             f"{path}: damaged ({error}); if it is deleted, it is measured again"
         ) from None

@@ -175,13 +175,16 @@ def options_of(command):
     return option_names(command_record.options if command_record else module.Options)
 
 
-def line_of(command):
-    """A command with the argument that it needs before its options."""
-    first = "n.nc" if options_of(command)[1] else ""
-    return [command, *FIRST_WORDS.get(command, first).split()]
+def words_of(line, *words):
+    """A command with the words that it needs before its options, and more."""
+    command, *first = line
+    if not first:
+        needed = "n.nc" if options_of(command)[1] else ""
+        first = FIRST_WORDS.get(command, needed).split()
+    return [command, *first, *words, *LAST_WORDS.get(command, [])]
 
 
-LINES = [*map(line_of, COMMANDS), *OTHER_LINES]
+LINES = [*([command] for command in COMMANDS), *OTHER_LINES]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -196,7 +199,7 @@ def test_an_option_takes_no_hostile_value(refuses, line):
     names = options_of(line[0])[0]
     for index, word in enumerate(HOSTILE):
         option = names[index % len(names)].replace("_", "-")
-        refuses(*line, f"--{option}={word}", *LAST_WORDS.get(line[0], []))
+        refuses(*words_of(line, f"--{option}={word}"))
 
 
 @pytest.mark.slow
@@ -205,8 +208,7 @@ def test_an_option_takes_no_hostile_value(refuses, line):
 def test_no_option_takes_any_hostile_value(refuses, line):
     for name in options_of(line[0])[0]:
         for word in HOSTILE:
-            option = f"--{name.replace('_', '-')}={word}"
-            refuses(*line, option, *LAST_WORDS.get(line[0], []))
+            refuses(*words_of(line, f"--{name.replace('_', '-')}={word}"))
 
 
 def test_a_sweep_of_a_script_takes_no_hostile_value(refuses, folder, monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 
 from analysis.output.results import check_result_path, write_result
+from analysis.transitions.lagged_correlations import stored_measure
 from dynamics import ParticleSettings, SettingsError, simulate
 
 
@@ -23,3 +24,21 @@ def test_results_are_whole_and_never_written_over_trajectories(tmp_path):
     with xr.open_dataset(tmp_path / "deep" / "r.nc") as outcome:
         np.testing.assert_array_equal(outcome["x"], result["x"])
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["r.nc"]
+
+
+@pytest.mark.parametrize("error", [OSError, ValueError, RuntimeError])
+def test_a_damaged_result_is_refused(tmp_path, monkeypatch, error):
+    """netCDF raises several kinds of errors for it."""
+    path = tmp_path / "r.nc"
+    path.write_text("damaged")
+
+    def read(path):
+        raise error("NetCDF: HDF error")
+
+    monkeypatch.setattr(xr, "open_dataset", read)
+    with pytest.raises(SettingsError, match="another file or damaged"):
+        check_result_path(path, {})
+    trajectory = simulate(ParticleSettings(n=5), runs=2, steps=2, progress=False)
+    trajectory.encoding["source"] = str(tmp_path / "a.nc")
+    path.rename(tmp_path / "a-fate.nc")
+    assert stored_measure(trajectory, "committor") is None
