@@ -21,7 +21,7 @@ _MODULES = """
     musat2024.structure_claims musat2024.appendix_f_claims musat2024.force_audit_claims musat2024.region_claims own.sequence_claims
     odonnat2024.ideal_circuit_claims odonnat2024.normalisation_claims odonnat2024.circuit_claims odonnat2024.phase_claims
     odonnat2024.gradient_norm_claims odonnat2024.saddle_claims odonnat2024.sparsity_claims odonnat2024.recipe_claims
-    odonnat2024.spike_claims odonnat2024.remedy_claims odonnat2024.fixed_point_claims odonnat2024.transfer_claims
+    odonnat2024.spike_claims odonnat2024.return_claims odonnat2024.remedy_claims odonnat2024.fixed_point_claims odonnat2024.transfer_claims
     odonnat2024.finetuning_claims odonnat2024.ablation_claims zhong2023.attention_rate_claims nanda2023.grokking_claims
     nanda2023.grokking_decay_claims own.fate_claims
 """

@@ -107,6 +107,7 @@ SIZES = {
         "settings": SPARSE,
         **FLIP_GRID,
     },
+    "vc.returns": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
     "vc.remedies": {
         "runs": 4,
         "epochs": 60,
