@@ -221,9 +221,11 @@ class Analysis:
         make_report = self.report or self._default_report
         try:
             reports = [make_report(item) for item in measurements]
-        except Exception:
-            for item, out in zip(measurements, outs, strict=True):
-                self._write_result(item, item.result, None, out)
+        except Exception as error:
+            names = {field.name for field in dataclasses.fields(self.options)}
+            if getattr(error, "field", None) not in names:  # no mistaken argument
+                for item, out in zip(measurements, outs, strict=True):
+                    self._write_result(item, item.result, None, out)
             raise
         if not self.files_first:
             _print_reports(reports, measurements, options)
