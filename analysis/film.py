@@ -192,7 +192,7 @@ def _plan_film(
     if by_events:
         summary = "frames by events: slower at drops and spikes, faster in plateaus"
     summary += f" ({len(film.frames)}), the last one for {film.holds[-1]} film frames"
-    if plots.compares_by_run_fraction(scenes):
+    if panels.compares_by_run_fraction(scenes):
         summary += "; runs with different units at the same fraction"
     print(f"time        {summary}: {film.length} frames, {film.length / fps:.1f} s")
     return film

@@ -91,7 +91,7 @@ def main(options: Options) -> None:
     step = int(scenes[0].steps[frames[0]])
     if options.step not in (-1, step):
         print(f"step        {step}, the nearest to {options.step} that was recorded")
-    if plots.compares_by_run_fraction(scenes):
+    if panels.compares_by_run_fraction(scenes):
         print(
             "time        units differ; each run is shown after the same fraction of its"
             " length"

@@ -25,14 +25,14 @@ from dynamics.errors import MissingPackage
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
-from tests.browser import DRAWN, FLAGS, RETURNED
+from tests.browser import DRAWN, FLAGS
 
 SECONDS = 4
 EPOCHS = 1000
 PAINTS = """() => {
   window.paints = 0
   const look = (view) => {
-    if (view.model?.name === "embedding") {
+    if (view.model?.name === "embedding and forces") {
       const paint = view._actual_paint.bind(view)
       view._actual_paint = () => { window.paints += 1; paint() }
     }
@@ -91,7 +91,6 @@ class InBrowser:
             executable_path=program, args=FLAGS
         )
         self.page = self.browser.new_page(viewport=self.size)
-        self.page.add_init_script(RETURNED)
 
     def teardown(self, *words):
         if hasattr(self, "server"):
@@ -140,7 +139,7 @@ class Scrubbed(InBrowser):
 
     params = ([8, 16],)
     param_names = ("panels",)
-    size = {"width": 1560, "height": 1180}
+    size = {"width": 1560, "height": 1400}
 
     def setup(self, panels):
         self.folder = tempfile.TemporaryDirectory()
@@ -158,7 +157,7 @@ class Scrubbed(InBrowser):
         with open_trajectory(path) as trajectory:
             names = panel_names(trajectory)[:panels]
         super().setup()
-        self.open(f"?size=small&step=0&panels={','.join(names)}")
+        self.open(f"?step=0&panels={','.join(names)}")
         self.page.wait_for_function(THERE, arg=panels // 2)
         self.page.wait_for_timeout(1000)
 

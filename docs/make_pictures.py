@@ -86,7 +86,6 @@ def save_screenshot(line: str, path: Path) -> None:
                 " Bokeh.documents[0].is_idle"
             )
             page.wait_for_timeout(5000)
-            page.keyboard.press("Escape")  # closes the hints
             page.screenshot(path=path)
             browser.close()
         server.terminate()

@@ -36,8 +36,6 @@ VIOLATIONS = """async (levels) => {
   const {violations} = await axe.run(document, {runOnly: {type: "tag", values: levels}})
   return violations.map(({id, nodes}) => `${id}: ${nodes.map((node) => node.html.slice(0, 200)).join(" | ")}`)
 }"""
-RETURNED = "try { localStorage.setItem('explorer-tour', 'seen') } catch {}"
-"""Tells the page that it is not the first visit, so that no hints appear."""
 VIEWPORT = {"width": 1400, "height": 900}
 SECONDS = 20
 """Until what is waited for must have come, on a machine that has much else to do."""
@@ -63,7 +61,6 @@ def chromium_tab(chromium):
     """A page that all tests use one after another: a new one would compile the scripts
     anew."""
     context = chromium.new_context(viewport=VIEWPORT)
-    context.add_init_script(RETURNED)
     yield context.new_page()
     context.close()
 
@@ -91,6 +88,7 @@ def chromium_page(chromium_tab):
             page.on(event, listener)
 
     page.set_viewport_size(VIEWPORT)
+    page.emulate_media(color_scheme="light")
     page.mouse.move(0, 0)
     listen(page)
     context.on("page", listen)

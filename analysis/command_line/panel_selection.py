@@ -12,60 +12,13 @@ import tyro
 
 import dynamics
 from analysis import output, panels, plots
+from analysis.panels.main_panels import MAX_PANELS, main_panel_names
 from analysis.panels.style import COLUMN, FULL, GRID_DPI
 from dynamics.settings import SettingsError, check_integer
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
     import xarray as xr
-
-MAX_PANELS = 16
-"""Panels that are drawn by default, of a system without a choice of its own."""
-
-_DEFAULT_PANELS = (
-    (
-        "embedding",
-        "pair_sums",
-        "force",
-        "imperfections",
-        "circularity",
-        "gradient_norm",
-    ),
-    ("embedding", "pair_sums", "descent", "imperfections", "loss", "accuracy"),
-    (
-        "attention",
-        "transform_map",
-        "position_embeddings",
-        "normalised_sums",
-        "values",
-        "normalised_sequences",
-        "receptors",
-        "output_map",
-        "loss",
-        "accuracy",
-    ),
-    (
-        "frequency_1",
-        "frequency_2",
-        "attention",
-        "correct_logits",
-        "loss",
-        "accuracy",
-        "restricted_loss",
-        "fourier_norms",
-    ),
-    (
-        "frequency_1",
-        "frequency_2",
-        "correct_logits",
-        "loss",
-        "accuracy",
-        "restricted_loss",
-        "fourier_norms",
-    ),
-)
-"""Panels that are drawn by default. A run uses the first tuple of which it has all
-panels."""
 
 _LEADING_PANELS = ("embedding", "pair_sums", "attention", "transform_map")
 """Panels that are larger than the others by default."""
@@ -209,9 +162,7 @@ def select_panels(
         )
     if options.panels:
         return common if draw_all else options.panels, ""
-    choices = [names for names in _DEFAULT_PANELS if set(names) <= set(common)]
-    default = default or next(iter(choices), ())
-    drawn = [name for name in default if name in common] or list(common)
+    drawn = [name for name in default if name in common] or main_panel_names(common)
     fitting = _MAX_COLUMN_PANELS // options.runs if options.column else MAX_PANELS
     drawn = drawn[: most or fitting]
     left = [name for name in common if name not in drawn]

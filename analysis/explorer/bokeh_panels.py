@@ -1,14 +1,12 @@
-"""A panel of a scene as a Bokeh figure, and the parts of it that the player in the
-browser changes from frame to frame.
+"""A panel of a scene as a Bokeh figure, and the parts of it that change from frame to
+frame.
 
 Changing glyphs are drawn on the figure's upper canvas (level "overlay"); axes, frame
-and curves are drawn on the lower one, which is painted once. The player writes slices
-of buffers into the data sources of `BokehPanel.parts` and repaints."""
+and curves are drawn on the lower one, which is painted once. The script of the page, or
+a live page, writes into the data sources of `BokehPanel.parts`."""
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,17 +15,22 @@ from bokeh.core.properties import value
 from bokeh.plotting import figure
 from bokeh.transform import transform
 from matplotlib.colors import to_hex, to_rgba_array
-from matplotlib.ticker import MaxNLocator
 
 from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
-from analysis.explorer.event_marks import draw_event_marks
-from analysis.explorer.panel_explanations import PANEL_EXPLANATIONS
-from analysis.explorer.theme import FACE, FAINT, INK, RULE, WARNING, style_sheet
-from analysis.panels.colours import colour, sequential_colours, text_colours
+from analysis.explorer.theme import FACE, script, style_sheet
+from analysis.panels.colours import (
+    BAND_OPACITY,
+    colour,
+    sequential_colours,
+    text_colours,
+)
 from analysis.panels.common_panels import join_notes
+from analysis.panels.contours import contour_tiles, mark_contours, tile_pixels
+from analysis.panels.panel_explanations import PANEL_EXPLANATIONS
 from analysis.panels.scene import (
     Arrows,
     Curves,
+    EventMark,
     Image,
     LayerArrays,
     Map,
@@ -35,8 +38,6 @@ from analysis.panels.scene import (
     Points,
     Scene,
 )
-from analysis.plots.drawing.axes_decoration import format_tick
-from analysis.plots.drawing.contours import contour_tiles, mark_contours, tile_pixels
 
 _MARK_SIZE, _LABELLED_MARK_SIZE = 7.0, 14.0
 """Diameter of a marker of size 1, and of a marker with a label, in pixels."""
@@ -49,8 +50,8 @@ _SQUARE_FRAME: dict[str, str | None] = {
 }
 """Styles of a figure with a square frame that fills the width of its container."""
 
-_HOVER_FORMAT = "{%.4g}"
-"""Format of numbers in hover texts."""
+MARKED_EVENTS = ("drop", "spike", "escape", "plateau", "rise", "decision")
+"""Kinds of events that the page marks."""
 
 
 @dataclass
@@ -58,27 +59,30 @@ class BokehPanel:
     """A panel, and its changing parts."""
 
     layout: models.Column
+    plot: figure
     parts: list[dict[str, Any]]
 
 
 def make_bokeh_panel(
-    panel: Panel, scene: Scene, arrays: LayerArrays, at: float
+    panel: Panel, arrays: LayerArrays, scene: Scene | None = None, at: float = 0.0
 ) -> BokehPanel:
     """A panel as a Bokeh figure that fills its column of the page.
 
-    arrays: arrays of its layers at one frame, (1, ...). at: time of that frame.
+    arrays: arrays of its layers at one frame, (1, ...). scene: that of a panel with
+    curves. at: time of the frame.
     """
     plot = _empty_figure(panel)
     parts: list[dict[str, Any]] = []
     for layer in panel.layers:
         if isinstance(layer, Curves):
+            assert scene is not None
             parts.append(_add_curves(plot, panel, layer, scene, at))
         elif isinstance(layer, Points):
-            parts.append(add_points(plot, layer, arrays[layer.array]))
+            parts.append(_add_points(plot, layer, arrays[layer.array]))
         elif isinstance(layer, Arrows):
-            parts.append(add_arrows(plot, layer, arrays[layer.array]))
+            parts.append(_add_arrows(plot, layer, arrays[layer.array]))
         else:
-            parts.append(add_pixels(plot, panel, layer, arrays[layer.array]))
+            parts.append(_add_pixels(plot, panel, layer, arrays[layer.array]))
     heading = panel_heading(panel)
     for part in parts:
         part.update(plot=plot, heading=heading)
@@ -93,7 +97,7 @@ def make_bokeh_panel(
             "height": "auto",
         },
     )
-    return BokehPanel(layout, parts)
+    return BokehPanel(layout, plot, parts)
 
 
 # ---------------------------------------------------------------------- frame and title
@@ -101,7 +105,11 @@ def make_bokeh_panel(
 
 def _empty_figure(panel: Panel) -> figure:
     """An empty figure with fixed limits, in a square frame."""
-    x, y = _square_limits(panel)
+    (left, right), (low, high) = panel.x, panel.y
+    if panel.equal:  # the same scale on both axes
+        half = max(right - left, high - low) / 2
+        left, right = (left + right) / 2 - half, (left + right) / 2 + half
+        low, high = (low + high) / 2 - half, (low + high) / 2 + half
     plot = figure(
         min_border_left=LEFT,
         min_border_right=RIGHT,
@@ -109,73 +117,25 @@ def _empty_figure(panel: Panel) -> figure:
         min_border_bottom=BOTTOM,
         sizing_mode="stretch_width",
         styles=_SQUARE_FRAME,
-        x_range=models.Range1d(start=x[0], end=x[1]),
-        y_range=models.Range1d(start=y[0], end=y[1]),
+        x_range=(left, right),
+        y_range=(low, high),
         y_axis_type="log" if panel.log else "linear",
-        toolbar_location=None,
         tools="",
-        lod_threshold=None,
-        outline_line_color=RULE,
-        background_fill_color=colour("background"),
-        border_fill_color=None,
-        margin=0,
         name=panel.title,
         html_attributes={"data-name": panel.title, "data-panel": panel.name},
     )
-    plot.grid.visible = False
-    image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
-    for axis, limits, log in ((plot.xaxis, x, False), (plot.yaxis, y, panel.log)):
-        places = tick_values(limits, log)
-        axis.ticker = models.FixedTicker(ticks=places)
-        axis.major_label_overrides = {place: format_tick(place) for place in places}
-        axis.axis_line_color = axis.minor_tick_line_color = None
-        axis.major_tick_line_color, axis.major_tick_out, axis.major_tick_in = RULE, 3, 0
-        axis.major_label_text_font_size, axis.major_label_text_color = "10px", FAINT
-        axis.major_label_text_font, axis.major_label_standoff = FACE, 3
-    if image is not None and not panel.equal:
-        _name_matrix_cells(plot, image)
+    images = [layer for layer in panel.layers if isinstance(layer, Image)]
+    if images and not panel.equal:  # names of rows are in the hover text
+        columns = images[0].columns
+        every = max(1, -(-len(columns) * max(map(len, columns)) // 26))
+        named = {place: columns[place] for place in range(0, len(columns), every)}
+        plot.xaxis.ticker = models.FixedTicker(ticks=list(named))
+        plot.xaxis.major_label_overrides = named
+        plot.yaxis.visible = False
     if panel.origin:
-        plot.line([0.0, 0.0], y, line_color=colour("grid"), line_width=1)
-        plot.line(x, [0.0, 0.0], line_color=colour("grid"), line_width=1)
+        for span in (plot.vspan, plot.hspan):
+            span(0.0, line_color=colour("grid"), level="underlay")
     return plot
-
-
-def _square_limits(panel: Panel) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The limits of a panel, extended to equal scales if `panel.equal` is true."""
-    if not panel.equal:
-        return panel.x, panel.y
-    half = max(panel.x[1] - panel.x[0], panel.y[1] - panel.y[0]) / 2
-    middles = (sum(panel.x) / 2, sum(panel.y) / 2)
-    return (middles[0] - half, middles[0] + half), (
-        middles[1] - half,
-        middles[1] + half,
-    )
-
-
-def tick_values(limits: tuple[float, float], log: bool) -> list[float]:
-    """A few round numbers within limits."""
-    low, high = limits
-    if log and high / low >= 30:
-        powers = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
-        return [float(10.0**power) for power in powers[:: -(-len(powers) // 4)]]
-    if log and high / low >= 3:
-        powers = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-        every = [
-            float(f"{lead}e{int(power)}") for power in powers for lead in (1, 2, 5)
-        ]
-        return [tick for tick in every if low <= tick <= high]
-    values = MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-    return [float(round(tick, 12)) for tick in values if low <= tick <= high]
-
-
-def _name_matrix_cells(plot: figure, image: Image) -> None:
-    """Label the columns below the matrix, as many as fit; labels of rows are in the
-    hover text."""
-    every = max(1, -(-len(image.columns) * max(map(len, image.columns)) // 26))
-    places = list(range(0, len(image.columns), every))
-    plot.xaxis.ticker = models.FixedTicker(ticks=places)
-    plot.xaxis.major_label_overrides = {place: image.columns[place] for place in places}
-    plot.yaxis.visible = False
 
 
 def panel_heading(panel: Panel) -> models.Div:
@@ -185,161 +145,85 @@ def panel_heading(panel: Panel) -> models.Div:
     In a row, titles are aligned at their upper edges and figures at their lower ones.
     If the panel shows another frame than the time bar, the script of the page says so
     in the element <em>."""
-    caption, note = _caption(panel)
-    image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
-    scale = f"{image.low:.2g} to {image.high:.2g}" if image else ""
-    notes = join_notes(scale, panel.note)
-    said = html.escape(f"{panel.title}. {notes}" if notes else panel.title, quote=True)
-    text = (
-        f'<h3 title="{said}">{html.escape(panel.title)}</h3><p'
-        f' title="{html.escape(note)}">{caption}</p><em></em>'
-    )
+    title = html.escape(panel.title)
+    text = f'<h3 title="{title}">{title}</h3><p>{_caption(panel)}</p><em></em>'
     if explanation := PANEL_EXPLANATIONS.get(panel.name, ""):
-        name = html.escape(f"About: {panel.title}", quote=True)
         text += (
-            f'<details><summary aria-label="{name}">i</summary>{explanation}</details>'
+            f'<details><summary aria-label="About: {title}">i</summary>{explanation}'
+            "</details>"
         )
-    return models.Div(
-        text=text, sizing_mode="stretch_width", margin=0, stylesheets=[_HEADING_STYLE]
-    )
+    looks: dict[str, Any] = {"sizing_mode": "stretch_width", "margin": 0}
+    return models.Div(text=text, stylesheets=[style_sheet("heading")], **looks)
 
 
-def _caption(panel: Panel) -> tuple[str, str]:
-    """The caption as HTML, and what it says without swatches."""
-    curves = [layer for layer in panel.layers if isinstance(layer, Curves)]
-    image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
-    if curves:
-        swatches = [
-            '<span style="white-space:nowrap"><i'
-            f' style="background:{to_hex(colour)}"></i>{html.escape(name)}</span>'
-            for layer in curves
-            for name, colour in zip(layer.names, layer.colours, strict=True)
-        ]
-        scale = "log" if panel.log else ""
-        axis = ", ".join(
-            filter(
-                None,
-                (
-                    panel.x_label and f"by {panel.x_label}",
-                    scale,
-                    _off_scale(panel, curves),
-                ),
-            )
-        )
-        names = ", ".join(name for layer in curves for name in layer.names)
-        notes = [
-            note
-            for note in panel.note.split("; ")
-            if note and not note.startswith("off scale")
-        ]
-        return " ".join([*swatches, html.escape(axis)]), "; ".join(
-            [f"{names} {axis}", *notes]
-        )
-    x_first, y_first = (panel.x_label, panel.y_label), (panel.y_label, panel.x_label)
-    axes = (
-        ", ".join(filter(None, x_first))
-        if panel.equal
-        else " / ".join(filter(None, y_first))
-    )
-    note = join_notes(axes, panel.note)
-    if image is None:
-        return html.escape(note), note
-    return (
-        (
-            f"<span>{html.escape(note)}</span>"
-            f" {image.low:.2g}{_COLOUR_BAR}{image.high:.2g}"
-        ),
-        note,
-    )
+def _caption(panel: Panel) -> str:
+    """What axes and colours mean, as HTML."""
+    swatches, axes = [], [panel.y_label, panel.x_label]
+    if panel.equal:
+        axes = axes[::-1]
+    for layer in panel.layers:
+        if isinstance(layer, Curves):
+            axes = [panel.x_label and f"by {panel.x_label}", "log" if panel.log else ""]
+            named = [*zip(layer.names, layer.colours, strict=True)]
+            named += [(span.name, span.colour) for span in panel.spans]
+            swatches += [
+                f'<span><i style="background:{to_hex(rgb)}"></i>{html.escape(name)}'
+                "</span>"
+                for name, rgb in named
+            ]
+        elif isinstance(layer, Image):
+            shades = ",".join(map(to_hex, sequential_colours(9)))
+            bar = f'<i class="colours" style="background:linear-gradient(90deg,{shades})">'
+            swatches.append(f"{layer.low:.2g}{bar}</i>{layer.high:.2g}")
+    note = join_notes(", ".join(filter(None, axes)), panel.note)
+    return " ".join([*swatches, html.escape(note)])
 
-
-def _off_scale(panel: Panel, curves: Sequence[Curves]) -> str:
-    """Says where curves leave the panel."""
-    y = np.concatenate([layer.y.ravel() for layer in curves])
-    sides = {"above": y > panel.y[1], "below": y < panel.y[0]}
-    join = " and ".join(side for side, beyond in sides.items() if beyond.any())
-    return f"off scale {join}" if join else ""
-
-
-_HEADING_STYLE = style_sheet("heading", warning=WARNING)
-_COLOUR_BAR = (
-    '<i class="colours"'
-    f' style="background:linear-gradient(90deg,{",".join(map(to_hex, sequential_colours(9)))})"></i>'
-)
-"""Colours of the values of a matrix, from the lowest to the highest."""
 
 # ------------------------------------------------------------------------------- layers
 
 
-def _hover_tool(renderer: models.GlyphRenderer, x: str, y: str) -> models.HoverTool:
-    """The hover text of a mark: its name and position, above it. x, y: columns in
-    Bokeh's notation."""
-    said = f"@label ({x}{_HOVER_FORMAT}, {y}{_HOVER_FORMAT})"
-    formats = {x: "printf", y: "printf"}
-    return models.HoverTool(
-        renderers=[renderer],
-        tooltips=said,
-        formatters=formats,
-        point_policy="snap_to_data",
-        attachment="above",
-    )
+def _add_hover(
+    plot: figure, renderer: models.GlyphRenderer, tooltips: str, **more: Any
+) -> None:
+    """Add a hover text beside the marks of a renderer. tooltips: in Bokeh's notation,
+    for example "@label (@x, @y)"."""
+    plot.add_tools(models.HoverTool(renderers=[renderer], tooltips=tooltips, **more))
 
 
-def curve_hover_tool(
-    renderer: models.GlyphRenderer, said: str, *columns: str
-) -> models.HoverTool:
-    """The hover text of curves: values at the recorded step nearest to the pointer, at
-    any height of the panel.
-
-    columns: those of the source that the text shows.
-    """
-    formats = dict.fromkeys(("$snap_x", "$snap_y", *columns), "printf")
-    return models.HoverTool(
-        renderers=[renderer],
-        tooltips=said,
-        formatters=formats,
-        mode="vline",
-        line_policy="nearest",
-        attachment="horizontal",
-    )
+def add_curve_hover(
+    plot: figure, renderer: models.GlyphRenderer, tooltips: str
+) -> None:
+    """Add the hover text of curves: values at the step nearest to the pointer, at any
+    height of the panel."""
+    how: dict[str, Any] = {"mode": "vline", "line_policy": "nearest"}
+    _add_hover(plot, renderer, tooltips, attachment="horizontal", **how)
 
 
-def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
+def _add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
     """Add markers, the line through them, and their labels, as `artists.PointsArtist`
     does."""
+    count = len(layer.names)
     colours = list(map(to_hex, layer.colours))
-    filled = (
-        np.ones(len(colours), bool)
-        if layer.filled is None
-        else np.asarray(layer.filled, bool)
-    )
-    shapes = ["x" if shape == "cross" else shape for shape in layer.shapes] or [
-        "circle"
-    ] * len(colours)
-    filled &= np.array([shape != "x" for shape in shapes])  # crosses cannot be filled
-    outline = [
-        colour("background") if full else own
-        for full, own in zip(filled, colours, strict=True)
-    ]
+    shapes = ["x" if shape == "cross" else shape for shape in layer.shapes]
+    shapes = shapes or ["circle"] * count
+    filled = np.ones(count, bool) if layer.filled is None else np.asarray(layer.filled)
+    filled = filled & (np.array(shapes) != "x")  # crosses cannot be filled
     x, y = np.ascontiguousarray(values[0].T, np.float32)
     source = models.ColumnDataSource(
         {
             "x": x,
             "y": y,
             "fill": colours,
-            "outline": outline,
-            "alpha": np.where(filled, 1.0, 0.0),
+            "outline": np.where(filled, colour("background"), colours).tolist(),
+            "alpha": filled.astype(float),
             "shape": shapes,
             "label": list(layer.names),
         }
     )
     size = _LABELLED_MARK_SIZE if layer.labelled else _MARK_SIZE * layer.size**0.5
-    renderers: list[models.GlyphRenderer] = []
     if layer.joined:
-        outline_of_all = models.Patch(
-            x="x", y="y", fill_color=None, line_color=colour("faint")
-        )
-        renderers.append(plot.add_glyph(source, outline_of_all, level="overlay"))
+        line = models.Patch(x="x", y="y", fill_color=None, line_color=colour("faint"))
+        plot.add_glyph(source, line, level="overlay")
     mark = models.Scatter(
         x="x",
         y="y",
@@ -351,59 +235,36 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
         line_width=min(0.8, 5 * layer.size) if filled.all() else 1.2,
     )
     marks = plot.add_glyph(source, mark, level="overlay")
-    renderers.append(marks)
     if layer.labelled:
         source.data["ink"] = list(map(to_hex, text_colours(layer.colours)))
-        words = {"source": source, "plot": plot, "covering": 0.9 * size}
-        offset = transform(
-            "x", models.CustomJSTransform(args=words, v_func=_LABELS_CODE)
-        )
+        given = {"source": source, "plot": plot, "covering": 0.9 * size}
+        hidden = models.CustomJSTransform(args=given, v_func=script("labels"))
         names = models.Text(
             x="x",
             y="y",
             text="label",
-            x_offset=offset,
+            x_offset=transform("x", hidden),
             text_align="center",
             text_baseline="middle",
             text_font_size="8.5px",
             text_color="ink",
             text_font=value(FACE),
         )
-        renderers.append(plot.add_glyph(source, names, level="overlay"))
-    if set(shapes) != {"x"}:  # crosses lie on other marks
-        plot.add_tools(_hover_tool(marks, "@x", "@y"))
-    return {
-        "kind": "points",
-        "array": layer.array,
-        "source": source,
-        "renderers": renderers,
-        "count": len(colours),
-    }
+        plot.add_glyph(source, names, level="overlay")
+    if set(shapes) != {"x"} and any(layer.names):  # crosses lie on other marks
+        how: dict[str, Any] = {"point_policy": "snap_to_data", "attachment": "above"}
+        _add_hover(plot, marks, "@label (@x, @y)", **how)
+    return {"kind": "points", "array": layer.array, "source": source, "count": count}
 
 
-_LABELS_CODE = (Path(__file__).parent / "labels.js").read_text(encoding="utf-8")
-
-
-def add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:
+def _add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:
     """Add arrows: shafts and heads."""
-    colours = list(map(to_hex, layer.colours))
     x0, y0, x1, y1 = np.ascontiguousarray(values[0].T, np.float32)
     angle = np.arctan2(y1 - y0, x1 - x0) - np.float32(np.pi / 2)
-    source = models.ColumnDataSource(
-        {
-            "x0": x0,
-            "y0": y0,
-            "x1": x1,
-            "y1": y1,
-            "angle": angle,
-            "colour": colours,
-            "label": list(layer.names),
-        }
-    )
-    shaft = models.Segment(
-        x0="x0", y0="y0", x1="x1", y1="y1", line_color="colour", line_width=1.8
-    )
-    shafts = plot.add_glyph(source, shaft, level="overlay")
+    ends = {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "angle": angle}
+    texts = {"colour": list(map(to_hex, layer.colours)), "label": list(layer.names)}
+    source = models.ColumnDataSource({**ends, **texts})
+    shaft = models.Segment(line_color="colour", line_width=1.8)
     tip = models.Scatter(
         x="x1",
         y="y1",
@@ -413,79 +274,51 @@ def add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any
         fill_color="colour",
         line_color=None,
     )
+    plot.add_glyph(source, shaft, level="overlay")
     tips = plot.add_glyph(source, tip, level="overlay")
-    plot.add_tools(_hover_tool(tips, "@x1", "@y1"))
-    renderers = [shafts, tips]
-    return {
-        "kind": "arrows",
-        "array": layer.array,
-        "source": source,
-        "renderers": renderers,
-        "count": len(colours),
-    }
+    _add_hover(plot, tips, "@label (@x1, @y1)", attachment="above")
+    count = len(layer.names)
+    return {"kind": "arrows", "array": layer.array, "source": source, "count": count}
 
 
-def add_pixels(
+def _add_pixels(
     plot: figure, panel: Panel, layer: Map | Image, values: np.ndarray
 ) -> dict[str, Any]:
     """Add a map or a matrix that fills the panel; hovering shows the class or value."""
-    level = (
-        encode_layer(layer, values)[0].reshape(values.shape[1:])
-        if isinstance(layer, Image)
-        else None
-    )
-    pixels = level if level is not None else np.asarray(values[0], np.uint16)
+    numbers = np.asarray(values[0], np.uint16)
+    if isinstance(layer, Image):
+        numbers = encode_layer(layer, values)[0].reshape(numbers.shape)
     palette, edges = pixel_palette(layer)
-    source = models.ColumnDataSource(
-        {"image": [palette_pixels(pixels, palette, edges)], "number": [pixels]}
-    )
-    x, y = panel.x, panel.y
-    tile = models.ImageRGBA(
-        image="image", x=x[0], y=y[0], dw=x[1] - x[0], dh=y[1] - y[0]
-    )
+    pixels = palette_pixels(numbers, palette, edges)
+    source = models.ColumnDataSource({"image": [pixels], "number": [numbers]})
+    (left, right), (low, high) = panel.x, panel.y
+    box = {"x": left, "y": low, "dw": right - left, "dh": high - low}
+    tile = models.ImageRGBA(image="image", **box)
     renderer = plot.add_glyph(source, tile, level="overlay")
-    if isinstance(layer, Image) and layer.row_colours is not None:
-        strip = _pixels(layer.row_colours[::-1])[:, None]
-        edge = models.ImageRGBA(
-            image="image", x=x[0], y=y[0], dw=0.025 * (x[1] - x[0]), dh=y[1] - y[0]
-        )
-        plot.add_glyph(
-            models.ColumnDataSource({"image": [strip]}), edge, level="overlay"
-        )
-    words: dict[str, Any] = {"box": [*x, *y], "source": source}
+    words: dict[str, Any] = {"plot": plot, "source": source, "rows": None}
     if isinstance(layer, Map):
-        words |= {"names": list(layer.names), "rows": None, "columns": None}
+        words["names"] = list(layer.names)
     else:
-        words |= {
-            "names": None,
-            "rows": list(layer.rows[::-1]),
-            "columns": list(layer.columns),
-        }
+        words |= {"rows": list(layer.rows[::-1]), "columns": list(layer.columns)}
         words |= {"low": layer.low, "high": layer.high, "levels": IMAGE_LEVELS}
-    named = models.CustomJSHover(args=words, code=_HOVER_CODE)
-    plot.add_tools(
-        models.HoverTool(
-            renderers=[renderer],
-            tooltips="$x{custom}",
-            formatters={"$x": named},
-            attachment="below",
-        )
-    )
-    part = {
+        if layer.row_colours is not None:
+            strip = _pixels(layer.row_colours[::-1])[:, None]
+            edge = models.ImageRGBA(image="image", **box | {"dw": 0.025 * box["dw"]})
+            colours = models.ColumnDataSource({"image": [strip]})
+            plot.add_glyph(colours, edge, level="overlay")
+    named = models.CustomJSHover(args=words, code=script("hover"))
+    how: dict[str, Any] = {"formatters": {"$x": named}, "attachment": "below"}
+    _add_hover(plot, renderer, "$x{custom}", **how)
+    return {
         "kind": "pixels",
         "array": layer.array,
         "source": source,
-        "renderers": [renderer],
-    }
-    return part | {
-        "columns": pixels.shape[1],
+        "tile": tile,
+        "columns": numbers.shape[1],
         "palette": palette,
         "edges": edges,
         "map": isinstance(layer, Map),
     }
-
-
-_HOVER_CODE = (Path(__file__).parent / "hover.js").read_text(encoding="utf-8")
 
 
 def _pixels(colours: np.ndarray) -> np.ndarray:
@@ -501,12 +334,8 @@ def pixel_palette(layer: Map | Image) -> tuple[np.ndarray, bool]:
     With contours, they are the flattened tiles of `contours.contour_tiles`, (4 number,
     row, column)."""
     if isinstance(layer, Image):
-        return (
-            _pixels(
-                np.vstack([sequential_colours(IMAGE_LEVELS + 1), np.full(3, 0.85)])
-            ),
-            False,
-        )
+        gap = to_rgba_array(colour("faint"))[:, :3]
+        return _pixels(np.vstack([sequential_colours(IMAGE_LEVELS + 1), gap])), False
     colours = contour_tiles(layer.palette) if layer.lines else np.asarray(layer.palette)
     return _pixels(colours.reshape(-1, 3)), layer.lines
 
@@ -532,27 +361,49 @@ def _add_curves(
             "label": list(layer.names),
         }
     )
-    lines = plot.add_glyph(
-        source, models.MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3)
-    )
+    glyph = models.MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3)
+    lines = plot.add_glyph(source, glyph)
+    add_curve_hover(plot, lines, f"@label: $snap_y, {panel.x_label} $snap_x")
     for begin, end, of, _ in panel.spans:
-        band = models.BoxAnnotation(
-            left=begin, right=end, fill_color=of, fill_alpha=0.13, line_color=None
-        )
-        plot.add_layout(band)
-    draw_event_marks(plot, panel, scene)
+        band = {"left": begin, "right": end, "fill_color": of, "line_color": None}
+        plot.add_layout(models.BoxAnnotation(fill_alpha=BAND_OPACITY, **band))
+    _add_event_marks(plot, panel, scene)
     cursor = models.ColumnDataSource({"x": np.array([at], np.float32)})
-    span = plot.vspan(
-        "x", source=cursor, level="overlay", line_color=INK, line_width=1.2
+    plot.vspan(
+        "x", source=cursor, level="overlay", line_color=colour("ink"), line_width=1.2
     )
-    plot.add_tools(
-        curve_hover_tool(
-            lines, f"@label: $snap_y{_HOVER_FORMAT}, {panel.x_label} $snap_x{{%.7g}}"
-        )
+    return {"kind": "cursor", "source": cursor}
+
+
+# ------------------------------------------------------------------------------- events
+
+
+def _add_event_marks(plot: figure, panel: Panel, scene: Scene) -> None:
+    """Add ticks at the upper edge at the middle of events, and bars over plateaus."""
+    marks = [mark for mark in scene.marks if mark.kind in MARKED_EVENTS]
+    if not marks:
+        return
+    low, high = panel.y
+    edge = low * (high / low) ** 0.93 if panel.log else low + 0.93 * (high - low)
+    bars = np.array([mark.kind == "plateau" for mark in marks])
+    begin, middle, end = scene.clock_at(np.array([mark[1:] for mark in marks]).T)
+    source = models.ColumnDataSource(
+        {
+            "x0": np.where(bars, begin, middle),
+            "x1": np.where(bars, end, middle),
+            "y0": np.where(bars, high, edge),
+            "width": np.where(bars, 5, 2),
+            "colour": [colour(mark.kind) for mark in marks],
+            "label": [event_text(mark, scene) for mark in marks],
+        }
     )
-    return {
-        "kind": "cursor",
-        "source": cursor,
-        "renderers": [span],
-        "clock": np.asarray(scene.clock, np.float64),
-    }
+    glyph = models.Segment(y1=high, line_color="colour", line_width="width")
+    _add_hover(plot, plot.add_glyph(source, glyph), "@label")
+
+
+def event_text(mark: EventMark, scene: Scene) -> str:
+    """An event in words."""
+    begin, middle, end = scene.clock_at(np.array(mark[1:]))
+    if mark.kind == "plateau":
+        return f"plateau, {scene.unit} {begin:.6g} to {end:.6g}"
+    return f"{mark.kind} at {scene.unit} {middle:.6g}"

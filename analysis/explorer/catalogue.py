@@ -1,5 +1,5 @@
 """A catalogue of the runs of a trajectory: final loss and accuracy, structure, circuit,
-and number of spikes.
+and number of spikes, and results of analyses beside it.
 
 Circuits and spikes are read from result files beside the trajectory (`python -m
 analysis.circuits`, `analysis.events`). Results that were computed before the trajectory
@@ -30,7 +30,7 @@ from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
-RESULT_ANALYSES = ("circuits", "events")
+RESULT_ANALYSES = ("circuits", "events", "fate")
 """Analyses whose results are read if their files are beside the trajectory."""
 
 _UNFINISHED = {DIVERGED: "diverged", RUNNING: "running"}
@@ -55,18 +55,17 @@ class RunEntry:
     spikes: int | None = None
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds by which the run can be filtered."""
-        return tuple(filter(None, (self.structure, self.circuit)))
+    def groups(self) -> list[str]:
+        """Groups of runs to which the run belongs, such as those that end as circles."""
+        above = {True: "accuracy above .98", False: "accuracy up to .98", None: None}
+        status = None if self.status == "done" else self.status
+        names = (status, above[self.successful], self.structure, self.circuit)
+        return [name for name in names if name]
 
     @property
     def words(self) -> str:
         """The run in one line."""
-        accuracy = "" if self.accuracy is None else f"accuracy {self.accuracy:.3f}"
-        state = "" if self.status == "done" else self.status
-        return ", ".join(
-            filter(None, (f"seed {self.seed}", accuracy, *self.kinds, state))
-        )
+        return ", ".join((f"seed {self.seed}", *self.groups))
 
 
 def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunEntry]:
@@ -116,16 +115,11 @@ def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
     )
     if not np.isfinite(x).all():
         return [], []
-    return [
-        STRUCTURE_KINDS[not circle] for circle in is_circle(x)
-    ], count_imperfections(x).tolist()
+    structures = [STRUCTURE_KINDS[not circle] for circle in is_circle(x)]
+    return structures, count_imperfections(x).tolist()
 
 
 # ------------------------------------------------------------------ results of analyses
-
-_ResultReader = Callable[[xr.Dataset, xr.Dataset], list]
-"""Function that reads one value per run from a result; empty if the result does not
-match the trajectory."""
 
 
 def stored_result_path(path: Path, analysis: str) -> Path:
@@ -133,34 +127,37 @@ def stored_result_path(path: Path, analysis: str) -> Path:
     return path.parent / f"{path.stem}-{analysis}.nc"
 
 
-def _beside(
-    trajectory: xr.Dataset, path: Path, analysis: str, read: _ResultReader
-) -> list:
-    """Values per run from a result beside the file; empty unless the result matches
-    this file and its runs."""
+def read_result(path: Path, analysis: str) -> xr.Dataset | None:
+    """The result of an analysis beside the trajectory of a path; None if there is none
+    of this trajectory."""
     beside = stored_result_path(path, analysis)
     if not beside.is_file():
-        return []
+        return None
     try:
         with NETCDF_LOCK, xr.open_dataset(beside) as result:
-            what = {"trajectory": path.name, "result_of": f"analysis.{analysis}"}
-            same = all(result.attrs.get(name) == value for name, value in what.items())
-            if not same or not np.array_equal(
-                result["seed"].values, trajectory["seed"].values
-            ):
-                return []
-            result.load()
-        same = np.array_equal(
-            result["successful"].values.astype(bool), success_mask(trajectory)
-        )
+            stored = result.load()
+    except (OSError, ValueError, RuntimeError):  # not a NetCDF file, or damaged
+        return None
+    what = {"trajectory": path.name, "result_of": f"analysis.{analysis}"}
+    return stored if what.items() <= stored.attrs.items() else None
+
+
+def _beside(
+    trajectory: xr.Dataset,
+    path: Path,
+    analysis: str,
+    read: Callable[[xr.Dataset, xr.Dataset], list],
+) -> list:
+    """Values per run from a result beside the file, which a function reads; empty
+    unless the result matches this file and its runs."""
+    result = read_result(path, analysis)
+    if result is None:
+        return []
+    own = {"seed": trajectory["seed"].values, "successful": success_mask(trajectory)}
+    try:
+        same = all(np.array_equal(result[name], own[name]) for name in own)
         return read(trajectory, result) if same else []
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        RuntimeError,
-        TrajectoryError,
-    ):  # not a result of this package, or damaged
+    except (ValueError, KeyError, TrajectoryError):  # of other variables
         return []
 
 
@@ -197,15 +194,8 @@ def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
     return result["spikes"].values.astype(int).tolist()
 
 
-# -------------------------------------------------------------------- filters and order
+# ---------------------------------------------------------------------- order and table
 
-_RUN_FILTERS: dict[str, tuple[str, str, Any]] = {
-    "all": ("all runs", "", None),
-    "successful": ("above .98", "successful", True),
-    "failed": ("not above .98", "successful", False),
-    "diverged": ("diverged", "status", "diverged"),
-}
-"""Filters by outcome: label, field of RunEntry (empty: all runs), and its value."""
 RUN_ORDERS = {
     "place": "by seed",
     "accuracy": "best first",
@@ -214,90 +204,44 @@ RUN_ORDERS = {
 }
 
 
-def _ends(entry: RunEntry, ending: str) -> bool:
-    """Whether a run has an outcome, a key of `_RUN_FILTERS`."""
-    _, field, value = _RUN_FILTERS[ending]
-    return not field or getattr(entry, field) == value
-
-
-def run_endings(entries: Sequence[RunEntry]) -> dict[str, str]:
-    """Outcomes that occur among the runs, with their labels."""
-    result = {
-        name: words
-        for name, (words, *_) in _RUN_FILTERS.items()
-        if any(_ends(entry, name) for entry in entries)
-    }
-    return {"all": _RUN_FILTERS["all"][0], **result}
-
-
-def filter_runs(
-    entries: Sequence[RunEntry],
-    ending: str = "all",
-    kind: str = "",
-    order: str = "place",
-) -> list[RunEntry]:
-    """Runs of a kind ("" for any) and outcome (a key of `_RUN_FILTERS`), sorted by a
-    key of `RUN_ORDERS`."""
-    matching = [
-        entry
-        for entry in entries
-        if _ends(entry, ending) and (not kind or kind in entry.kinds)
-    ]
+def sort_runs(entries: Sequence[RunEntry], order: str = "place") -> list[RunEntry]:
+    """Runs sorted by a key of `RUN_ORDERS`; those without a value come last."""
     sign = 1 if order in ("place", "imperfections") else -1
 
     def key(entry: RunEntry) -> tuple[bool, float]:
         value = getattr(entry, order)
         return value is None, sign * (value or 0)
 
-    return sorted(matching, key=key)
+    return sorted(entries, key=key)
 
 
-def run_table_lines(entries: Sequence[RunEntry]) -> tuple[str, list[str]]:
+_COLUMNS = (
+    ("seed", "seed", "d"),
+    ("acc", "accuracy", ".3f"),
+    ("loss", "loss", ".2g"),
+    ("imp", "imperfections", "d"),
+    ("spikes", "spikes", "d"),
+)
+"""Columns of the table of runs: heading, field of `RunEntry`, format."""
+
+
+def run_table_lines(entries: Sequence[RunEntry]) -> list[str]:
     """A header and a line per run, in columns of equal width; columns without values
-    are left out.
-
-    The long heading of grid imperfections is above the others if there is room for it
-    at its left. Of a diverged run, this is stated in place of its structure or circuit.
-    """
-    table: dict[str, list[str]] = {"seed": [str(entry.seed) for entry in entries]}
-    for title, name, form in (
-        ("acc", "accuracy", ".3f"),
-        ("loss", "loss", ".2g"),
-        ("imperfections", "imperfections", "d"),
-        ("spikes", "spikes", "d"),
-    ):
+    are left out. The last one has the status of a run that is not done, or its
+    structure or circuit."""
+    columns = []
+    for title, name, form in _COLUMNS:
         values = [getattr(entry, name) for entry in entries]
         if any(value is not None for value in values):
-            table[title] = [
-                "" if value is None else format(value, form) for value in values
-            ]
-    upper = "imperfections" if "acc" in table else ""
-    widths = {
-        title: max(map(len, (*cells, "" if title == upper else title)))
-        for title, cells in table.items()
-    }
-    words = [
-        "diverged" if entry.status == "diverged" else " ".join(entry.kinds)
-        for entry in entries
-    ]
-    last = "status"
-    for name in ("circuit", "structure"):
-        if any(getattr(entry, name) for entry in entries):
-            last = name
-
-    def line(cells: Sequence[str], word: str) -> str:
-        padded = map(str.rjust, cells, widths.values())
-        return " ".join([*padded, word]).rstrip()
-
-    titles = ["" if title == upper else title for title in table]
-    header = line(titles, last if any(words) else "")
-    if upper in table:
-        until = list(widths)[: list(widths).index(upper) + 1]
-        header = f"{upper:>{sum(widths[title] + 1 for title in until) - 1}}\n{header}"
-    return header, [
-        line([cells[k] for cells in table.values()], word)
-        for k, word in enumerate(words)
-    ]
+            texts = ["" if value is None else format(value, form) for value in values]
+            width = max(map(len, [title, *texts]))
+            columns.append([text.rjust(width) for text in [title, *texts]])
+    ends = []
+    for entry in entries:
+        kinds = filter(None, (entry.structure, entry.circuit))
+        ends.append(" ".join(kinds) if entry.status == "done" else entry.status)
+    columns.append(["end" if any(ends) else "", *ends])
+    return [" ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
 def first_run_to_show(entries: Sequence[RunEntry]) -> int:

@@ -2,7 +2,7 @@
 
 A buffer has the shape (frame, width), so that a frame is contiguous. Points: the x of
 all points, then the y; arrows: x and y of all tails, then of all heads; both float32.
-Maps: class indices with contours as in `analysis.plots.drawing.contours`; images: one
+Maps: class indices with contours as in `analysis.panels.contours`; images: one
 of 255 levels between low and high; both unsigned integers, the lowest row first.
 `IMAGE_GAP` marks a missing value.
 
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.panels.common_panels import MAX_FRAMES, evenly_spaced_indices
+from analysis.panels.contours import mark_contours
 from analysis.panels.scene import Arrows, Curves, Image, Layer, Map, Points, Scene
-from analysis.plots.drawing.contours import mark_contours
 
 IMAGE_GAP, IMAGE_LEVELS = 255, 254
 """Level that marks a missing value of an image, and highest level of other values."""
@@ -86,20 +86,14 @@ def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
     ).reshape(frames, -1)
 
 
-def coarse_to_fine_batches(count: int, at_once: int) -> list[np.ndarray]:
-    """All indices below `count`, in batches: first a few evenly spaced ones, then those
-    between them."""
-    stride = 1
-    while count > at_once * stride:
-        stride *= 2
-    done, pieces = np.zeros(count, bool), []
-    while stride:
-        every = np.arange(0, count, stride)
-        fresh = every[~done[every]]
-        done[fresh] = True
-        pieces += [fresh[at : at + at_once] for at in range(0, len(fresh), at_once)]
-        stride //= 2
-    return [piece for piece in pieces if len(piece)]
+def coarse_to_fine(count: int) -> np.ndarray:
+    """All indices below `count`: first a few evenly spaced ones, then those between
+    them."""
+    index = np.arange(count)
+    spacing = np.where(
+        index, index & -index, count
+    )  # largest power of two that divides
+    return np.argsort(-spacing, kind="stable")
 
 
 # ----------------------------------------------------------------------- exported files
@@ -165,17 +159,10 @@ def visible_range(scene: Scene, panels: Sequence[str], array: str) -> _Range:
 def clip_arrows(arrows: np.ndarray, within: _Range) -> np.ndarray:
     """Arrows (..., 4), shortened where they leave the visible square; directions are
     kept."""
-    ends = np.asarray(arrows, np.float64).reshape(*arrows.shape[:-1], 2, 2)
-    tail, head = ends[..., 0, :], ends[..., 1, :]
+    tail, along = arrows[..., :2].astype(np.float64), arrows[..., 2:] - arrows[..., :2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        along = head - tail
-        edge = (
-            np.where(along > 0, within[1], within[0]) - tail
-        ) / along  # as a multiple of the arrow
-        edge[along == 0] = np.inf
-        length = np.clip(np.fmin(*np.moveaxis(edge, -1, 0)), 0, 1)
-    inside = ((tail >= within[0]) & (tail <= within[1])).all(axis=-1)
-    shorter = np.where(
-        (inside & (length < 1))[..., None], tail + length[..., None] * along, head
-    )
+        edge = np.where(along > 0, within[1], within[0]) - tail
+        share = np.where(along == 0, np.inf, edge / along).min(axis=-1, keepdims=True)
+        inside = ((tail >= within[0]) & (tail <= within[1])).all(-1, keepdims=True)
+        shorter = np.where(inside & (share < 1), tail + share * along, arrows[..., 2:])
     return np.concatenate([tail, shorter], axis=-1)

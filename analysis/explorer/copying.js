@@ -7,20 +7,20 @@ const say = (words) => {
   say.later = setTimeout(() => { said.textContent = "" }, 4000)
 }
 
-const copy = async (name, words, note = "") => {
+const copy = async (name, words) => {
   if (!words) return say("There is nothing to copy")
   try {
     await navigator.clipboard.writeText(words)
-    say(`${name} copied${note}`)
+    say(`${name} copied`)
   } catch {
     const dialog = document.getElementById("lines"), area = dialog.querySelector("textarea")
-    dialog.querySelector("h2").textContent = name + note
+    dialog.querySelector("h2").textContent = name
     area.value = words
     dialog.showModal()
     area.select()
   }
 }
-globalThis.copy_from_page = (name, words, note) => copy(name, words || (name == "Link" && view_link()), note)  // for the answers of the server
+globalThis.copy_from_page = copy  // for the answers of the server
 
 const model = (name) => Bokeh.documents[0]?.get_model_by_name(name)
 const ask = (...words) => model("asked")?.setv({tags: words})
@@ -33,14 +33,14 @@ const view_link = () => {
   return link.href.replaceAll("%2C", ",")
 }
 
+document.addEventListener("reached", ({detail: {fa, seed}}) => ask("reached", fa, seed))  // in the story
 document.addEventListener("visibilitychange", () => ask(document.hidden ? "hidden" : "visible"))  // the server pauses
 
 const ACTIONS = {
-  "copy-link": () => player() ? copy("Link", view_link()) : ask("link", performance.now()),  // the server adds a warning
+  "copy-link": () => copy("Link", view_link()),
   "copy-python": () => { player()?.tell(); ask("python", performance.now(), player()?.figures.columns ?? 0) },
   "show-help": () => document.getElementById("help").showModal(),
-  "show-tour": () => { document.getElementById("help").close(); show_tour() },
-  "close": (button) => button.closest("dialog")?.close(),
+  "close": (button) => button.closest("dialog").close(),
 }
 document.addEventListener("click", (event) => {
   for (const element of event.composedPath()) {

@@ -1,63 +1,47 @@
-// Figures of a stage. Slices of buffers are written into Bokeh's data sources; then only the upper canvas of each
-// visible figure is repainted, which holds the changing glyphs.
+// Figures of a stage. Slices of buffers are written into the data sources of the figures that are in sight; Bokeh then
+// repaints their upper canvases, which hold the changing glyphs.
 
 class Figures {
   constructor(stage, changed) {
-    this.stage = stage
-    this.changed = changed  // called when the set of visible figures changes
-    this.views = null
+    Object.assign(this, {stage, changed, views: new Map()})
+    this.sight = new IntersectionObserver((entries) => {
+      for (const {target, isIntersecting} of entries) {
+        for (const view of this.views.values()) if (view.element == target) view.in_sight = isIntersecting
+      }
+      changed()
+    }, {rootMargin: "60px"})
   }
 
   forget() {  // the figures have been put on the page again
-    this.views = null
+    this.views.clear()
+    this.sight.disconnect()
   }
 
   get columns() {  // number of panels of a run in a row
-    const places = [...this.views ?? []].filter(([part]) => part.lane == 0).map(([, {plot}]) => plot.el.getBoundingClientRect().left)
+    const places = [...this.views].filter(([part]) => part.lane == 0).map(([, {element}]) => element.getBoundingClientRect().left)
     return new Set(places.map(Math.round)).size
   }
 
-  paint(place) {  // show an index of the time line; returns a promise that resolves when all figures are painted
-    if (!this.views) this.find_views()
-    const work = [], changed = new Map(), notes = new Map()
-    for (const part of this.stage.parts) {
-      const found = this.views.get(part)
-      if (!found?.in_sight) continue
-      const fresh = this.write(part, place), note = this.stale_note(part, place)
-      if (note || !notes.has(found.note)) notes.set(found.note, note)
-      if (!fresh) continue
-      changed.set(found.plot, [...(changed.get(found.plot) ?? []), ...found.renderers])
-      for (const {glyph, all_indices} of found.renderers) {
-        work.push(glyph.set_data(part.source, all_indices, null).then(() => glyph.after_visuals()))
-      }
+  paint(place) {  // show an index of the time line
+    if (this.views.size < this.stage.parts.length) this.find_views()
+    const notes = new Map()
+    for (const [part, view] of this.views) {
+      if (!view.in_sight) continue
+      if (this.write(part, place)) part.source.change.emit()
+      notes.set(view.note, this.stale_note(part, place) || notes.get(view.note) || "")
     }
     for (const [element, words] of notes) if (element.textContent != words) element.textContent = words
-    return Promise.all(work).then(() => {
-      for (const [plot, renderers] of changed) {
-        plot.invalidate_painters(...renderers)
-        plot.paint()
-      }
-    })
   }
 
-  find_views() {  // find Bokeh's views of all parts, and watch which are visible
-    this.views = new Map()
-    this.sight?.disconnect()
-    this.sight = new IntersectionObserver((changes) => {
-      for (const {target, isIntersecting} of changes) {
-        for (const found of this.views?.values() ?? []) if (found.plot.el == target) found.in_sight = isIntersecting
-      }
-      this.changed()
-    }, {rootMargin: "60px"})
-    const views = new Map([...Bokeh.index.all_views()].map((view) => [view.model, view]))
+  find_views() {  // find Bokeh's views, some of which may be made later, and watch which are in sight
     for (const part of this.stage.parts) {
-      const renderers = part.renderers.map((model) => views.get(model)), plot = views.get(part.plot)
-      const note = views.get(part.heading)?.shadow_el.querySelector("em")
-      if (!plot || !note || renderers.some((view) => !view)) continue
-      this.views.set(part, {plot, renderers, note, in_sight: true})
+      const plot = Bokeh.index.find_one(part.plot), heading = Bokeh.index.find_one(part.heading)
+      const note = heading?.shadow_el.querySelector("em")
+      if (this.views.has(part) || !plot || !note) continue
+      this.views.set(part, {element: plot.el, note, in_sight: true})
       this.sight.observe(plot.el)
     }
-    if (this.views.size < this.stage.parts.length) setTimeout(() => { this.views = null; this.changed() }, 100)
+    if (this.views.size < this.stage.parts.length) setTimeout(this.changed, 100)
   }
 
   write(part, place) {  // write the slice of a frame into the source; nothing if the buffer has not arrived
@@ -92,7 +76,7 @@ class Figures {
 }
 
 // Pixels of class indices: one for each, or two by two if the map has contours. The index then encodes contours
-// (analysis/plots/drawing/contours.py): 4 number, + 1 for a contour at the right edge, + 2 for one at the upper edge.
+// (analysis/panels/contours.py): 4 number, + 1 for a contour at the right edge, + 2 for one at the upper edge.
 const colour = ({source, palette, edges, columns}, numbers) => {
   const {image: [image], number: [shown]} = source.data, count = numbers.length
   const pixels = new Uint32Array(image.buffer, image.byteOffset, image.length)

@@ -1,11 +1,7 @@
-const number = source.data.number[0]
-const [rows_, columns_] = number.shape
-const at = (value, low, high, count) => {
-  const place = Math.floor((value - low) / (high - low) * count)
-  return Math.min(count - 1, Math.max(0, place))
-}
-const row = at(special_vars.y, box[2], box[3], rows_), column = at(special_vars.x, box[0], box[1], columns_)
-const found = number[row * columns_ + column]
-if (names) return names[found] ?? ""
-const level = found > levels ? "no number" : Number((low + found / levels * (high - low)).toPrecision(3))
+const number = source.data.number[0], [height, width] = number.shape
+const at = (value, {start, end}, count) => Math.min(count - 1, Math.max(0, Math.floor((value - start) / (end - start) * count)))
+const row = at(special_vars.y, plot.y_range, height), column = at(special_vars.x, plot.x_range, width)
+const index = number[row * width + column]
+if (!rows) return names[index] ?? ""
+const level = index > levels ? "no number" : Number((low + index / levels * (high - low)).toPrecision(3))
 return `${rows[row]}, ${columns[column]}: ${level}`

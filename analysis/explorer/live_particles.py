@@ -7,52 +7,31 @@ from typing import Any
 import numpy as np
 from bokeh.document import Document
 from bokeh.events import Pan, PanEnd, PanStart, PointEvent, Tap
-from bokeh.models import Column, Row, UIElement
+from bokeh.models import Row, Select, UIElement
+from matplotlib.colors import to_rgb
 
 from analysis.explorer import kernel_warmup
-from analysis.explorer.controls import (
-    LabelledSlider,
-    StatusLine,
-    control_column,
-    titled_plot,
+from analysis.explorer.codec import encode_layer
+from analysis.explorer.live_figures import Chart, LivePanel, pair_sum_points
+from analysis.explorer.live_page import CHARTS_EVERY, LivePage
+from analysis.explorer.live_run import ParticleRun, embedding_structure
+from analysis.explorer.sliders import OPENING_SEED, PARTICLES, ParticleSliders
+from analysis.explorer.theme import make_button
+from analysis.panels.colours import colour
+from analysis.panels.common_panels import token_points
+from analysis.panels.particle_panels import (
+    ARROW_LENGTH,
+    cell_sums,
+    scaled_arrows,
+    shown_as_density,
 )
-from analysis.explorer.live_figures import (
-    LiveChart,
-    LivePairSums,
-    LivePlane,
-    LiveTokens,
-)
-from analysis.explorer.live_run import History, ParticleRun
-from analysis.explorer.player import (
-    CHARTS_EVERY,
-    TEXT_EVERY,
-    LivePage,
-    Player,
-    advance_within_time,
-)
-from analysis.explorer.sliders import (
-    OPENING_SEED,
-    PARTICLE_SLIDER_STEPS,
-    PARTICLES,
-    ParticleSliders,
-)
-from analysis.explorer.theme import (
-    FAINT,
-    STACKED,
-    make_button,
-    parameter_select,
-    select_widget,
-    text_div,
-)
-from analysis.explorer.view_code import live_view_code
-from analysis.panels.particle_panels import ARROW_LENGTH, scaled_arrows
-from analysis.panels.scene import Arrows
+from analysis.panels.scene import Arrows, Image, Layer, Points
+from analysis.panels.style import StyleName
 from analysis.structures.circles_and_grids import CIRCLE_RATIO
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.settings import ParticleSettings
 from dynamics.tasks import all_pairs, modular_sum
 
-REACH, SUMS_REACH = 3.0, 5.0
 NUDGE_LENGTH = 0.1
 LARGE_STEP = 3
 """A step size above this multiple of the usual one, which is proportional to 1/N²,
@@ -63,67 +42,46 @@ only when curves are drawn."""
 _GRAB_DISTANCE = 0.12
 """Largest distance from the pointer at which a particle is grabbed, as a fraction of
 the square."""
+_DENSITY_SIDE = 100
+"""Cells along a side of the density of pair sums."""
+_RING = 12.0
+"""Area of the ring around the chosen particle, relative to a mark."""
 
 
 class ParticlesPage(LivePage):
     """Sliders, buttons and figures of one run of particles."""
 
-    def __init__(self, document: Document) -> None:
-        self.settings = ParticleSliders()
-        self.run = ParticleRun(ParticleSettings(), OPENING_SEED)
-        self.document, self.preparing, self.resuming = document, False, False
-        self.history = History("x", "force", "imperfections", "ratio")
-        self.player = Player(document, self.frame, self.step)
-        self.held: np.ndarray | None = (
-            None  # position to which the chosen particle is dragged
-        )
-        self.among: np.ndarray | None = (
-            None  # positions of all particles when the drag began
-        )
-        self.due, self.frames = 0.0, 0
-        self.words, self.clock = StatusLine(), StatusLine("clock", margin_bottom="12px")
-        self.token = select_widget(
-            "particle", [], "", sizing_mode=None, width=84, margin=(0, 10, 0, 0)
-        )
+    unit, at_once = "step", 1
+    note = (
+        "Drag a particle, or choose one and move it with the buttons or the arrow keys."
+    )
+
+    def __init__(self, document: Document, style: StyleName = "screen") -> None:
+        self.preparing = self.resuming = False
+        self.held: np.ndarray | None = None
+        """Position to which the chosen particle is dragged."""
+        self.among: np.ndarray | None = None
+        """Positions of all particles when the drag began."""
+        self.token = Select(title="particle", width=84)
         self.token.on_change("value", lambda attribute, old, new: self.player.ask())
-        self.charts = [
-            LiveChart("force norm over steps", ["force"], "step", log=True),
-            LiveChart("grid imperfections over steps", ["imperfections"], "step"),
-            LiveChart(
-                "largest over smallest norm over steps",
-                ["ratio"],
-                "step",
+        few = "a grid has few, a circle half of all"
+        charts = [
+            Chart("Force norm", {"force": "force"}, log=True),
+            Chart("Grid imperfections", {"imperfections": "imperfections"}, note=few),
+            Chart(
+                "Largest / smallest norm",
+                {"ratio": "ratio"},
                 log=True,
                 level=CIRCLE_RATIO,
+                note=f"a circle if below {CIRCLE_RATIO}",
             ),
         ]
-        self.stages = Row(
-            sizing_mode="stretch_width", stylesheets=[STACKED], margin=(0, 0, 22, 0)
-        )
-        self.settings.param.watch(self.turned, list(PARTICLE_SLIDER_STEPS))
-        self.begin()
-        plots = Column(self.stages, self.lower(), sizing_mode="stretch_width")
-        self.layout = Row(
-            self.controls(), plots, sizing_mode="stretch_width", stylesheets=[STACKED]
-        )
+        run = ParticleRun(ParticleSettings(), OPENING_SEED)
+        super().__init__(document, ParticleSliders(), run, charts, style)
 
-    def controls(self) -> UIElement:
-        sliders = [
-            LabelledSlider(self.settings, name, step).layout
-            for name, step in PARTICLE_SLIDER_STEPS.items()
-        ]
-        pace = parameter_select(self.settings, "pace")
-        return control_column(
-            self.player.buttons(self.begin),
-            self.clock.layout,
-            *sliders,
-            pace,
-            self.nudges(),
-        )
-
-    def nudges(self) -> UIElement:
-        """Buttons that move the chosen particle; the arrow keys do the same while one
-        of them has the focus."""
+    def controls(self) -> list[UIElement]:
+        """The settings, and buttons that move the chosen particle; the arrow keys do
+        the same while one of them has the focus."""
         signs = (
             ("←", "Left", (-1, 0)),
             ("↑", "Up", (0, 1)),
@@ -133,243 +91,183 @@ class ParticlesPage(LivePage):
         buttons = [
             make_button(
                 sign,
-                partial(self.nudge, way),
+                partial(self.nudge, np.array(way)),
                 f"move particle {to.lower()}",
                 [f"Arrow{to}"],
                 width=34,
+                align="end",
             )
             for sign, to, way in signs
         ]
-        keys = Row(
-            self.token,
-            *buttons,
-            css_classes=["arrow-keys"],
-            sizing_mode="stretch_width",
-            margin=(4, 0, 4, 0),
-        )
-        how = (
-            "Drag a particle, or choose one here and move it with the buttons or the"
-            " arrow keys."
-        )
-        return Column(keys, text_div(how, 12, FAINT))
-
-    def lower(self) -> UIElement:
-        """Curves of the run so far."""
-        force, imperfections, ratio = (chart.figure for chart in self.charts)
-        note = text_div(f"log scale; a circle if below {CIRCLE_RATIO}", colour=FAINT)
-        scale = text_div("a grid has few, a circle about half of all", colour=FAINT)
-        return Row(
-            titled_plot("Force norm (log)", force),
-            titled_plot("Grid imperfections", imperfections, scale),
-            titled_plot("Largest / smallest norm", ratio, note),
-            sizing_mode="stretch_width",
-            stylesheets=[STACKED],
-        )
+        *widgets, note = super().controls()
+        return [*widgets, Row(self.token, *buttons, css_classes=["arrow-keys"]), note]
 
     def begin(self) -> None:
-        """Restart with the current settings; the figures are recreated if the number of
-        particles has changed."""
-        self.run.restart()
-        self.history.clear()
-        self.due, self.held = 0.0, None
         n = self.run.settings.n
-        if self.token.options != (options := [str(token) for token in range(n)]):
-            self.token.update(options=options, value="0")
-            self.draw_stages(n)
-        self.embedding.set_reach(REACH)
-        self.plane_of_sums.set_reach(SUMS_REACH)
+        self.held = None
+        self.dense = shown_as_density(n)
+        if len(self.token.options) != n:
+            names = [str(token) for token in range(n)]
+            self.token.update(options=names, value="0")
+        super().begin()
         self.basis = fit_projection(self.run.embedding).basis
-        self.remember()
-        self.player.ask()
 
-    def draw_stages(self, n: int) -> None:
-        """Make the figures for N particles."""
-        self.embedding = LivePlane(REACH, "embedding")
-        self.plane_of_sums = LivePlane(SUMS_REACH, "pair sums")
+    def make_panels(self) -> list[LivePanel]:
+        n = self.run.settings.n
+        ink = np.array(to_rgb(colour("ink")))
         forces = tuple(f"force on {token}" for token in range(n))
-        self.arrows = self.embedding.arrows(
-            Arrows("force", np.full((n, 3), 0.15), forces)
-        )
-        self.tokens = LiveTokens(self.embedding, n)
-        self.sums = LivePairSums(n, self.plane_of_sums)
-        plot = self.embedding.figure
+        ring = np.array([to_rgb(colour("accent"))])
+        layers: list[Layer] = [
+            Arrows("force", np.tile(ink, (n, 1)), forces),
+            token_points("embedding", n, joined=True),
+            Points("chosen", ring, ("",), filled=np.array([False]), size=_RING),
+        ]
+        self.embedding = LivePanel("embedding", "embedding and forces", layers)
+        plot, limits = self.embedding.plot, (-5.0, 5.0)
         plot.on_event(PanStart, self.grab)
         plot.on_event(Pan, self.drag)
         plot.on_event(PanEnd, self.let_go)
         plot.on_event(Tap, self.choose)
-        self.stages.children = [
-            titled_plot("Embedding and forces", plot, self.words.layout),
-            titled_plot(self.sums.title, self.plane_of_sums.figure),
-        ]
+        if self.dense:
+            blank = ("",) * _DENSITY_SIDE
+            self.density = Image("density", 0.0, 1.0, blank, blank)
+            note = "log of their density, relative to the largest"
+            images = [self.density]
+            self.sums = LivePanel(
+                "sums", "pair sums", images, limits, _DENSITY_SIDE, note
+            )
+        else:
+            points = [pair_sum_points("sums", n)]
+            note = "coloured by modular sum"
+            self.sums = LivePanel("pair_sums", "pair sums", points, limits, note=note)
+        return [self.embedding, self.sums]
 
     # ------------------------------------------------------------------------ animation
 
-    def turned(self, *events: Any) -> None:
+    def turn(self, *events: Any) -> None:
         """Apply changed settings: force constants at once; a change of N, D or the seed
         restarts the run.
 
         A new N or D is applied once its kernels are compiled; then a run that was
-        running goes on."""
+        running goes on. If N is changed on the
+        page, the step size becomes the usual one; an address gives both."""
+        if self.player.timer is not None and [event.name for event in events] == ["n"]:
+            usual = round(usual_step_size(self.settings.n), 5)
+            self.settings.step_size = min(max(usual, 1e-5), 0.02)
         kernels, now = (
             kernel_warmup.kernels_of(of.n, of.dim)
             for of in (self.settings, self.run.settings)
         )
-        if kernels != now and not kernel_warmup.kernels_ready(kernels):
-            self.wait()
-        else:
-            if self.run.change(
-                **{name: getattr(self.settings, name) for name in PARTICLE_SLIDER_STEPS}
-            ):
-                self.begin()
+        if kernels == now or kernel_warmup.kernels_ready(kernels):
+            super().turn()
             kernel_warmup.mark_kernels_ready(kernels)
-            if self.resuming and self.player.seen:
+            if self.resuming and self.player.timer is not None:
                 self.player.start()
             self.resuming = False
+        else:
+            self.resuming |= self.player.running
+            self.player.pause()
+            if not self.preparing:
+                self.preparing = True
+                self.document.add_timeout_callback(self.try_again, 200)
         self.player.ask()
 
-    def wait(self) -> None:
-        """Try again soon to apply the settings."""
-        self.resuming |= self.player.running
-        self.player.pause()
-        if not self.preparing:
-            self.preparing = True
-            self.document.add_timeout_callback(self.look_again, 200)
-
-    def look_again(self) -> None:
+    def try_again(self) -> None:
+        """Apply settings for which kernels were compiled."""
         self.preparing = False
-        self.turned()
-
-    def python(self, columns: int = 0) -> str:
-        """Python lines that repeat the view."""
-        return live_view_code(
-            self.run.settings,
-            self.run.seed,
-            int(self.run.state.last_step[0]),
-            self.run.unchanged,
-        )
+        self.turn()
 
     def frame(self, moving: bool) -> None:
         if self.held is not None:
             self.put(self.held, self.among)
+        super().frame(moving)
         if moving:
-            self.due += self.settings.pace
-            steps = int(self.due)
-            self.due -= steps
-            advance_within_time(steps, self.run.advance)
-            self.moved(steps)
             self.among = self.run.embedding
-        self.draw()
-
-    def step(self) -> None:
-        self.run.advance(1)
-        self.moved(1)
-
-    def moved(self, steps: int) -> None:
-        """Update the history after some steps, and pause if the run has diverged."""
-        if steps and (
-            self.few or not self.player.running or self.frames % CHARTS_EVERY == 0
-        ):
-            self.remember()
-        if self.run.diverged:
-            self.player.pause()
-
-    @property
-    def few(self) -> bool:
-        """Whether grid imperfections can be counted in every frame."""
-        return self.run.settings.n <= _FEW_PARTICLES
 
     def remember(self) -> None:
-        result = self.run.structure
-        self.history.add(
-            self.run.state.step,
-            float(self.run.state.gradient_norm[0]),
-            result.imperfections,
-            result.ratio,
-        )
+        few = self.run.settings.n <= _FEW_PARTICLES or not self.player.running
+        if few or self.frames % CHARTS_EVERY == 0 or self.run.diverged:
+            super().remember()
 
-    def draw(self) -> None:
+    def measures(self) -> dict[str, float]:
+        self.structure = embedding_structure(self.run.embedding)
+        return {
+            "force": float(self.run.state.gradient_norm[0]),
+            "imperfections": self.structure.imperfections,
+            "ratio": self.structure.ratio,
+        }
+
+    def draw_panels(self) -> None:
         x, n = self.run.embedding, self.run.settings.n
         plane, pairs = self.plane(), all_pairs(n)
         places = plane.places(x)
         self.embedding.fit(places)
-        self.tokens.show(places, int(self.token.value))
-        force = self.run.force() @ plane.basis.T
-        self.arrows.show(
-            scaled_arrows(
-                places[None], force[None], ARROW_LENGTH * self.embedding.reach
-            )[0]
+        force = (self.run.force() @ plane.basis.T)[None]
+        length = ARROW_LENGTH * self.embedding.reach
+        self.embedding.show(
+            embedding=places,
+            chosen=places[[int(self.token.value)]],
+            force=scaled_arrows(places[None], force, length)[0],
         )
-        sums = x[pairs[:, 0]] + x[pairs[:, 1]]
+        sums = x[pairs].sum(axis=1)
         if plane.heights is not None:  # one axis: pair sums have separate heights
             plane = fit_projection(sums, ranks=modular_sum(pairs, n))
-        self.sums.show(plane.places(sums))
-        if (
-            self.frames % (TEXT_EVERY if self.few else CHARTS_EVERY) == 0
-            or not self.player.running
-        ):
-            self.say()
-        if self.frames % CHARTS_EVERY == 0 or not self.player.running:
-            columns = self.history.arrays()
-            for chart in self.charts:
-                chart.show(columns)
-        self.frames += 1
+        places = plane.places(sums)
+        self.sums.fit(places)
+        if self.dense:
+            box = np.array([[-self.sums.reach, self.sums.reach]] * 2)
+            density = np.log1p(cell_sums(places, box, _DENSITY_SIDE))
+            levels = encode_layer(self.density, density[None, ::-1] / density.max())
+            self.sums.show(density=levels.reshape(density.shape))
+        else:
+            self.sums.show(sums=places)
 
     def plane(self) -> Projection:
         """The plane of the plot; for D > 2 the principal plane, rotated as little as
         possible between frames."""
         plane = fit_projection(self.run.embedding)
-        self.basis = (
-            nearest_basis(plane.basis, self.basis)
-            if self.run.settings.dim > 2
-            else plane.basis
-        )
+        if self.run.settings.dim <= 2:
+            return plane
+        self.basis = nearest_basis(plane.basis, self.basis)
         return plane._replace(basis=self.basis)
 
-    def say(self) -> None:
+    def describe(self) -> None:
         dim = self.run.settings.dim
-        note = {1: "; one axis, horizontal", 2: ""}.get(
-            dim, f"; two principal axes of {dim}"
-        )
-        self.words.say(self.run.structure.words + note)
-        stopped = (
-            "; the next step is not finite: the run has diverged"
-            if self.run.diverged
-            else ""
-        )
-        sizes = f"N = {self.settings.n}, D = {self.settings.dim}"
-        coming = f"; {sizes}: kernels are being compiled" if self.preparing else ""
-        usual = PARTICLES.step_size * (PARTICLES.n / self.run.settings.n) ** 2
-        large = (
-            f"; the step size is large for N = {self.run.settings.n}: {usual:.1g} is"
-            " usual"
-        )
-        warning = large * (self.run.settings.step_size > LARGE_STEP * usual)
-        self.clock.say(
-            f"step {int(self.run.state.last_step[0])}{stopped}{coming}{warning}",
-            not self.player.running,
-        )
+        planes = {1: "; one axis, horizontal", 2: ""}
+        note = planes.get(dim, f"; two principal axes of {dim}")
+        self.embedding.words.say(self.structure.words + note)
+
+    def remark(self) -> str:
+        n, settings = self.run.settings.n, self.settings
+        if self.preparing:
+            return f"; N = {settings.n}, D = {settings.dim}: kernels are being compiled"
+        usual = usual_step_size(n)
+        if self.run.settings.step_size <= LARGE_STEP * usual:
+            return ""
+        return f"; the step size is large for N = {n}: {usual:.1g} is usual"
 
     # ----------------------------------------------------------------- user interaction
 
     def choose(self, event: PointEvent) -> bool:
         """Choose the particle nearest to the pointer, if it is within reach; return
         whether it is."""
-        near = self.near(event)
-        if near is not None:
-            self.token.value = str(near)
-        return near is not None
+        if event.x is None or event.y is None:
+            return False
+        places = self.plane().places(self.run.embedding)
+        distances = np.linalg.norm(places - [event.x, event.y], axis=1)
+        is_near = distances.min() < _GRAB_DISTANCE * self.embedding.reach
+        if is_near:
+            self.token.value = str(distances.argmin())
+        return bool(is_near)
 
     def grab(self, event: PointEvent) -> None:
         if self.choose(event):
             self.among = self.run.embedding
-            self.drag_to(event)
+            self.held = np.array([event.x, event.y])
+            self.player.ask()
 
     def drag(self, event: PointEvent) -> None:
-        if self.held is not None:
-            self.drag_to(event)
-
-    def drag_to(self, event: PointEvent) -> None:
-        if event.x is not None and event.y is not None:
+        if self.held is not None and event.x is not None and event.y is not None:
             edge = self.embedding.reach
             self.held = np.clip([event.x, event.y], -edge, edge)
             self.player.ask()
@@ -381,24 +279,10 @@ class ParticlesPage(LivePage):
         self.held = None
         self.player.ask()
 
-    def near(self, event: PointEvent) -> int | None:
-        if event.x is None or event.y is None:
-            return None
-        distances = np.linalg.norm(
-            self.plane().places(self.run.embedding) - [event.x, event.y], axis=1
-        )
-        return (
-            int(distances.argmin())
-            if distances.min() < _GRAB_DISTANCE * self.embedding.reach
-            else None
-        )
-
-    def nudge(self, way: tuple[int, int] | np.ndarray) -> None:
+    def nudge(self, way: np.ndarray) -> None:
         """Move the chosen particle a little."""
-        self.put(
-            self.plane().places(self.run.embedding)[int(self.token.value)]
-            + NUDGE_LENGTH * np.asarray(way)
-        )
+        places = self.plane().places(self.run.embedding)
+        self.put(places[int(self.token.value)] + NUDGE_LENGTH * way)
         self.player.ask()
 
     def put(self, place: np.ndarray, among: np.ndarray | None = None) -> None:
@@ -413,6 +297,11 @@ class ParticlesPage(LivePage):
         self.run.place(
             token, position + (place - position @ plane.basis.T) @ plane.basis, among
         )
+
+
+def usual_step_size(n: int) -> float:
+    """The step size that suits N particles: forces grow as N²."""
+    return PARTICLES.step_size * (PARTICLES.n / n) ** 2
 
 
 def nearest_basis(basis: np.ndarray, before: np.ndarray) -> np.ndarray:

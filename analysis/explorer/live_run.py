@@ -18,16 +18,13 @@ from analysis.structures.circles_and_grids import (
 )
 from dynamics import networks
 from dynamics.kernels.compiling import numba_threads
-from dynamics.particles.particle_system import ParticleState, ParticleSystem
+from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, TransformerSettings
 from dynamics.system_creation import create_system
 from dynamics.tasks import all_pairs
 
 torch = lazy.load("torch")  # an extra, which particles do not need
 
-MAX_HISTORY_POINTS = 1000
-"""Maximum number of points of a curve; when it is exceeded, every other point is
-dropped."""
 GRID_FRACTION = 0.2
 """Largest fraction of imperfect pair sums of what is called a grid; a perfect one has
 few, a circle about half."""
@@ -44,15 +41,7 @@ class ParticleRun:
 
     def __init__(self, settings: ParticleSettings, seed: int = 0) -> None:
         self.system, self.seed = ParticleSystem(settings), seed
-        self._known: tuple[ParticleState, EmbeddingStructure] | None = None
         self.restart()
-
-    @property
-    def structure(self) -> "EmbeddingStructure":
-        """The structure of the current positions."""
-        if self._known is None or self._known[0] is not self.state:
-            self._known = self.state, embedding_structure(self.embedding)
-        return self._known[1]
 
     @property
     def settings(self) -> ParticleSettings:
@@ -64,9 +53,14 @@ class ParticleRun:
         return self.state.embedding[0]
 
     @property
+    def time(self) -> int:
+        """The current step; of a diverged run, the last one before it diverged."""
+        return int(self.state.last_step[0])
+
+    @property
     def diverged(self) -> bool:
         """Whether the next step is not finite, so that the run stops before it."""
-        return bool(self.state.last_step[0] < self.state.step)
+        return self.time < self.state.step
 
     def restart(self, embedding: np.ndarray | None = None) -> None:
         """Restart from the seed, or from positions (token, axis), which are
@@ -142,13 +136,13 @@ class NetworkRun:
         self.score()
 
     @property
-    def epoch(self) -> int:
+    def time(self) -> int:
         """The current epoch; for a diverged run, the last epoch before it diverged."""
         return int(self.state.last_step[0])
 
     @property
     def diverged(self) -> bool:
-        return self.epoch < self.state.step
+        return self.time < self.state.step
 
     def advance(self, epochs: int) -> None:
         """Train for some epochs."""
@@ -189,6 +183,20 @@ class NetworkRun:
             dict(zip(splits, map(float, self.seen[name]), strict=True))
             for name in ("loss", "accuracy")
         )
+
+    def scores(self) -> dict[str, float]:
+        """Loss of each split, and the accuracy as `SPLIT_right`; NaN for an empty
+        split."""
+        nan = {split: float("nan") for split in ("train", "validation", "test")}
+        accuracy = {**nan, **self.accuracy}
+        right = {f"{split}_right": value for split, value in accuracy.items()}
+        return {**nan, **self.loss, **right}
+
+    @property
+    def accuracies(self) -> str:
+        """The accuracy of each split, in words."""
+        shares = [f"{share:.0%} {split}" for split, share in self.accuracy.items()]
+        return "correct: " + ", ".join(shares)
 
     @property
     def embedding(self) -> np.ndarray:
@@ -265,35 +273,7 @@ class LiveTransformer(NetworkRun):
         return logits[a, b, (a + b) % self.settings.n]
 
 
-# ------------------------------------------------------------------------------ history
-
-
-class History:
-    """Quantities of the run so far; every other point is dropped when there are too
-    many."""
-
-    def __init__(self, *columns: str) -> None:
-        self.columns = columns
-        self.clear()
-
-    def clear(self) -> None:
-        self.rows: list[tuple[float, ...]] = []
-        self.every, self.count = 1, 0
-
-    def add(self, *row: float) -> None:
-        """Append a row of numbers; when the history is full, keep every other row and
-        append more rarely."""
-        if self.count % self.every == 0:
-            self.rows.append(row)
-        self.count += 1
-        if len(self.rows) > MAX_HISTORY_POINTS:
-            self.rows = self.rows[::2]
-            self.every *= 2
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Each column, (point,)."""
-        table = np.array(self.rows, np.float64).reshape(-1, len(self.columns))
-        return dict(zip(self.columns, table.T, strict=True))
+# ---------------------------------------------------------------------------- structure
 
 
 class EmbeddingStructure(NamedTuple):

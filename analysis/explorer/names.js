@@ -22,10 +22,10 @@ const name_once = (root, selector, name) => {
 }
 
 const name_controls = (root) => {
-  const text = (selector) => root.querySelector(selector)?.textContent.replace(/:\s*$/, "").trim()
+  const text = (selector) => root.querySelector(selector)?.textContent.replace(/:.*$/, "").trim()  // without a value
   name_once(root, ".bk-btn", root.host?.title)
   name_once(root, ".noUi-handle", text(".bk-slider-title"))
-  name_once(root, "input, select", text("label"))
+  name_once(root, "input:not([type=checkbox]), select", text("label"))
   name_once(root, ".bk-spin-btn-up", `more ${text("label")}`)
   name_once(root, ".bk-spin-btn-down", `less ${text("label")}`)
   for (const group of root.querySelectorAll(".bk-btn-group")) {

@@ -11,13 +11,16 @@ from analysis.explorer.catalogue import (
     RESULT_ANALYSES,
     RunEntry,
     first_run_to_show,
+    read_result,
     run_catalogue,
     stored_result_path,
 )
 from analysis.explorer.screen import Screen
 from analysis.explorer.timebar import time_bar
 from analysis.explorer.view_settings import default_panel_names
+from analysis.panels.committor_panel import add_committor
 from analysis.panels.run_scene import build_scene
+from analysis.panels.scene import Scene
 from dynamics.errors import TrajectoryError
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.reader import open_trajectory
@@ -26,10 +29,19 @@ _Stamp = tuple[tuple[str, int, int], ...]
 
 
 class OpenTrajectory(NamedTuple):
-    """A trajectory and the catalogue of its runs."""
+    """A trajectory, the catalogue of its runs, and the committors beside it."""
 
     trajectory: xr.Dataset
     entries: list[RunEntry]
+    committors: xr.Dataset | None
+
+    def scene(self, run: int, axes: tuple[int, int] | None = None) -> Scene:
+        """The scene of a run, with its committor if that was measured. Raises
+        SettingsError, TrajectoryError."""
+        scene = build_scene(self.trajectory, run, axes)
+        if self.committors is None:
+            return scene
+        return add_committor(scene, self.committors, self.entries[run].seed)
 
 
 class OpenFiles:
@@ -49,13 +61,13 @@ class OpenFiles:
 
     def opened(self, name: str) -> OpenTrajectory:
         """The current state of the trajectory on disk. Raises TrajectoryError."""
-        now = _file_stamp(self.paths[name])
+        path = self.paths[name]
+        now = _file_stamp(path)
         if name not in self._opened or self._opened[name][0] != now:
-            trajectory = open_trajectory(self.paths[name], thoroughly=self.verify)
-            self._opened[name] = (
-                now,
-                OpenTrajectory(trajectory, run_catalogue(trajectory, self.paths[name])),
-            )
+            trajectory = open_trajectory(path, thoroughly=self.verify)
+            entries = run_catalogue(trajectory, path)
+            opened = OpenTrajectory(trajectory, entries, read_result(path, "fate"))
+            self._opened[name] = now, opened
         return self._opened[name][1]
 
     def warm(self) -> None:
@@ -65,34 +77,24 @@ class OpenFiles:
         Errors are ignored here; the page shows them."""
         for name in list(self.paths)[:1]:
             try:
-                trajectory, entries = self.opened(name)
-                first = build_scene(trajectory, first_run_to_show(entries))
+                opened = self.opened(name)
+                first = opened.scene(first_run_to_show(opened.entries))
             except (TrajectoryError, OSError):
                 return
-            Screen(
-                [first],
-                default_panel_names([panel.name for panel in first.panels]),
-                time_bar(),
-                None,
-            )
+            panels = default_panel_names([panel.name for panel in first.panels])
+            Screen([first], panels, time_bar(), None)
 
 
 def _file_stamp(path: Path) -> _Stamp:
     """Names, times and sizes of a trajectory's files and results, which change when one
-    of them is written."""
+    of them is written; zeros for a file that does not exist."""
     parts = [] if path.is_file() else [part.path for part in closed_parts(path)]
-    files = [
-        path,
-        *parts,
-        *(stored_result_path(path, analysis) for analysis in RESULT_ANALYSES),
-    ]
-    return tuple((file.name, *_modification(file)) for file in files)
-
-
-def _modification(path: Path) -> tuple[int, int]:
-    """Modification time and size of a file; zeros if it does not exist."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return 0, 0
-    return stat.st_mtime_ns, stat.st_size
+    results = [stored_result_path(path, analysis) for analysis in RESULT_ANALYSES]
+    stamps = []
+    for file in (path, *parts, *results):
+        try:
+            stat = file.stat()
+            stamps.append((file.name, stat.st_mtime_ns, stat.st_size))
+        except OSError:
+            stamps.append((file.name, 0, 0))
+    return tuple(stamps)

@@ -20,15 +20,14 @@ from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.server import NONCE_PLACEHOLDER
 from analysis.explorer.theme import (
     FACE,
-    FAINT,
     PAGE_STYLE,
-    WIDGET_STYLES,
     html_template,
     make_button,
     notice_div,
+    page_theme,
     text_div,
 )
-from analysis.explorer.view_code import CHANGED
+from analysis.panels.style import StyleName, style_in_use
 from dynamics.errors import MissingPackage
 from dynamics.settings import SettingsError
 
@@ -73,22 +72,26 @@ class Page:
         document: Document,
         makers: dict[str, Callable[[], Tab]],
         first: str,
+        style: StyleName = "screen",
     ) -> None:
         """makers: functions that make each tab, by name; first: the tab that opens by
-        default. Reads the address of the document's request."""
-        self.document, self.makers, self.first = document, makers, first
+        default; style: of figures. Reads the address of the document's request."""
+        self.makers, self.first = makers, first
         self.made: dict[str, Tab] = {}
+        self.reached: dict[str, list[bytes]] = {}
+        """Settings of particles that were reached in the story."""
         self.open_tab = ""
         self.names = list(makers)
         self.tabs = RadioButtonGroup(
             labels=[name.capitalize() for name in self.names],
             active=0,
-            stylesheets=[WIDGET_STYLES],
             margin=0,
             css_classes=["tabs"],
         )
         self.message = notice_div()
-        self.introduction = text_div("", 12, FAINT, (0, 0, 0, 24), align_self="center")
+        self.introduction = text_div(
+            "", 12, "muted", (0, 0, 0, 24), align_self="center"
+        )
         self.introduction.min_width = 320
         self.address = Div(visible=False, name="address")
         self.asked = Div(visible=False, name="asked")
@@ -99,25 +102,16 @@ class Page:
         self.address.js_on_change("text", write)
         document.js_on_event(DocumentReady, write)  # the first tab
         self.body = Column(sizing_mode="stretch_width")
-        parts = (
-            self._head(),
-            self.message,
-            self.body,
-            self.address,
-            self.asked,
-            self.code,
-        )
+        hidden = (self.address, self.asked, self.code)
+        parts = (self._head(), self.message, self.body, *hidden)
         document.add_root(Column(*parts, sizing_mode="stretch_width"))
         document.title = _TITLE
         document.template = html_template("page")
         document.template_variables.update(
-            base=FILE, nonce=NONCE_PLACEHOLDER, look=PAGE_STYLE, face=FACE
+            base=FILE, nonce=NONCE_PLACEHOLDER, look=PAGE_STYLE, face=FACE, style=style
         )
-        self._begin(
-            document.session_context.request.arguments
-            if document.session_context
-            else {}
-        )
+        context = document.session_context
+        self._begin(context.request.arguments if context else {})
         self.tabs.on_change(
             "active", lambda attribute, old, new: self.show(self.names[new])
         )
@@ -125,41 +119,32 @@ class Page:
     def _head(self) -> UIElement:
         title = text_div(_TITLE, 17, margin=(4, 28, 0, 0), font_weight="650")
         title.sizing_mode = None
-        buttons = (
-            ("Copy link", "", "copy-link"),
-            ("Copy Python", "", "copy-python"),
-            ("?", "Keys and hints: ?", "show-help"),
-        )
-        made = [
-            make_button(label, None, name, ["small", action])
-            for label, name, action in buttons
+        tools = [
+            make_button("Copy link", classes=["small", "copy-link"]),
+            make_button("Copy Python", classes=["small", "copy-python"]),
+            make_button("?", title="Keys: ?", classes=["small", "show-help"]),
         ]
-        tools = Row(*made, css_classes=["tools"], margin=(3, 0, 0, 24))
-        wrap: dict[str, str | None] = {"flex-wrap": "wrap", "row-gap": "6px"}
         return Row(
             title,
             self.tabs,
-            tools,
+            Row(*tools, margin=(3, 0, 0, 24)),
             self.introduction,
             sizing_mode="stretch_width",
             margin=(14, 0, 16, 0),
-            styles=wrap,
+            styles={"flex-wrap": "wrap", "row-gap": "6px"},
         )
 
     def _begin(self, arguments: dict[str, list[bytes]]) -> None:
         """Show the view that the address describes, and list its settings that were
         rejected."""
         refused: list[SettingsError] = []
+        name = self.first
         try:
-            name = url_state.single_argument(
-                "tab", arguments.get("tab", [self.first.encode()])
-            )
+            if "tab" in arguments:
+                name = url_state.single_argument("tab", arguments["tab"])
             if name not in self.names:
-                raise SettingsError(
-                    "tab",
-                    url_state.printable_text(name),
-                    "one of " + ", ".join(self.names),
-                )
+                value, allowed = url_state.printable_text(name), ", ".join(self.names)
+                raise SettingsError("tab", value, f"one of {allowed}")
         except SettingsError as error:
             refused.append(error)
             name = self.first
@@ -177,18 +162,15 @@ class Page:
             self.made[self.open_tab].hide()
         if name not in self.made:
             self.made[name] = self.makers[name]()
-            self.made[name].settings.param.watch(
-                self._write, url_state.url_setting_names(self.made[name].settings)
-            )
+            if name == "particles":
+                arguments = arguments or self.reached
+            settings = self.made[name].settings
+            settings.param.watch(self._write, url_state.url_setting_names(settings))
         tab, self.open_tab = self.made[name], name
-        refused = [
-            *refused,
-            *url_state.read_url_state(arguments or {}, tab.settings, ("tab",)),
-        ]
-        self.message.text = "\n".join(
-            f"In the address: {error}. The default is used." for error in refused
-        )
-        self.message.visible = bool(refused)
+        of_tab = url_state.read_url_state(arguments or {}, tab.settings, ("tab",))
+        errors = [*refused, *of_tab]
+        lines = [f"In the address: {error}. The default is used." for error in errors]
+        self.message.update(text="\n".join(lines), visible=bool(lines))
         introduction = _INTRODUCTIONS.get(name, "")
         self.introduction.update(text=introduction, visible=bool(introduction))
         self.body.children = [tab.layout]
@@ -196,29 +178,24 @@ class Page:
         self._write()
 
     def _answer(self, question: str, number: float = 0, columns: int = 0) -> None:
-        """Answer the page's script: Python or a link was asked for, or the browser's
-        tab became hidden or visible."""
+        """Answer the page's script: Python was asked for, the story reached a setting,
+        or the browser's tab became hidden or visible."""
         tab = self.made[self.open_tab]
         if question == "python":
-            self.code.tags = ["Python", tab.python(columns), "", number]
-        elif question == "link":
-            lost = tab.python().startswith(CHANGED)
-            self.code.tags = [
-                "Link",
-                "",
-                f". {CHANGED[2:].strip()}" if lost else "",
-                number,
-            ]
+            self.code.tags = ["Python", tab.python(columns), number]
+        elif question == "reached":
+            fa, seed = f"{number:g}", str(columns)
+            self.reached = {"fa": [fa.encode()], "seed": [seed.encode()]}
         elif question == "hidden":
             tab.hide(briefly=True)
         else:
             tab.show()
 
     def _write(self, *events: Any) -> None:
+        """Write the view into the address."""
         if self.open_tab:
-            self.address.text = url_state.url_query(
-                self.made[self.open_tab].settings, {"tab": self.open_tab}
-            )
+            settings = self.made[self.open_tab].settings
+            self.address.text = url_state.url_query(settings, {"tab": self.open_tab})
 
 
 class _StaticTab:
@@ -275,29 +252,31 @@ def _message_tab(words: str) -> Tab:
     return _StaticTab(text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap"))
 
 
-def _story_tab() -> Tab:
-    """The story: chapters that play in the browser (story.js)."""
-    return _StaticTab(Div(text=_STORY, sizing_mode="stretch_width"))
-
-
-def network_tab(make: Callable[[Document], Tab], document: Document) -> Tab:
+def network_tab(make: Callable[[], Tab]) -> Tab:
     """A tab of a network in training, or a message that says how to install torch."""
     try:
-        return make(document)
+        return make()
     except MissingPackage as error:
         return _message_tab(f"{error}")
 
 
 def fill_document(document: Document, files: OpenFiles) -> None:
-    """Fill a visitor's document with all tabs. files: those of the command line, shared
-    by all visitors."""
+    """Fill a visitor's document with all tabs, in the style that its cookie names.
+    files: those of the command line, shared by all visitors."""
+    context = document.session_context
+    cookies = context.request.cookies if context else {}
+    style: StyleName = "dark" if cookies.get("style") == "dark" else "screen"
+    recorded = partial(RunsPage, files, style)
+    networks = [
+        partial(page, document, style) for page in (TrainingPage, TransformerPage)
+    ]
     tabs: dict[str, Callable[[], Tab]] = {
-        "story": _story_tab,
-        "runs": partial(RunsPage, files)
-        if files.paths
-        else partial(_message_tab, _NO_RUNS),
-        "particles": partial(ParticlesPage, document),
-        "training": partial(network_tab, TrainingPage, document),
-        "transformer": partial(network_tab, TransformerPage, document),
+        "story": partial(_StaticTab, Div(text=_STORY, sizing_mode="stretch_width")),
+        "runs": recorded if files.paths else partial(_message_tab, _NO_RUNS),
+        "particles": partial(ParticlesPage, document, style),
+        "training": partial(network_tab, networks[0]),
+        "transformer": partial(network_tab, networks[1]),
     }
-    Page(document, tabs, "runs" if files.paths else "story")
+    with style_in_use(style):
+        document.theme = page_theme()
+    Page(document, tabs, "runs" if files.paths else "story", style)

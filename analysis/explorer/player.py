@@ -8,20 +8,16 @@ from typing import Any
 
 from bokeh.document import Document
 from bokeh.events import DocumentReady
-from bokeh.models import ColumnDataSource, CustomJS, Row, UIElement
+from bokeh.models import ColumnDataSource, CustomJS, Row
 
 from analysis.explorer.controls import is_page_pending
 from analysis.explorer.theme import make_button
 
 _INTERVAL = 33
 """Milliseconds between frames."""
-TEXT_EVERY = 6
-"""Frames between updates of text."""
 _MAX_UNPAINTED = 4
 """Maximum number of frames that are sent but not yet painted. More would queue up in a
 slow browser; with fewer, the browser would wait for the round trip."""
-CHARTS_EVERY = 10
-"""Frames between updates of curves, whose axes take longer to paint than all points."""
 
 FRAME_SECONDS = 0.1
 """Seconds of computation per frame; the server serves other visitors as well."""
@@ -38,49 +34,6 @@ def advance_within_time(
             break
 
 
-class _PaintMonitor:
-    """Detects when the browser has painted the frames sent to it."""
-
-    def __init__(self, painted: Callable[[], None]) -> None:
-        self.sent = self.painted = 0
-        self.after = painted
-        self.out, self.back = (
-            ColumnDataSource(tags=[0]),
-            ColumnDataSource(tags=[0]),
-        )  # has no view in the browser
-        code = (
-            "const k = this.tags[0], f = requestAnimationFrame; f(() => f(() => {"
-            " back.tags = [k] }))"
-        )
-        self.out.js_on_change("tags", CustomJS(args={"back": self.back}, code=code))
-        self.back.on_change("tags", self._painted)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether the largest number of unpainted frames has been sent."""
-        return self.sent - self.painted >= _MAX_UNPAINTED
-
-    def send(self) -> None:
-        self.sent += 1
-        self.out.tags = [self.sent]
-
-    def _painted(self, attribute: str, old: Sequence[int], new: Sequence[int]) -> None:
-        self.painted = max(self.painted, int(new[0]))
-        self.after()
-
-
-class LivePage:
-    """A tab whose player runs while the tab is visible."""
-
-    player: "Player"
-
-    def show(self) -> None:
-        self.player.show()
-
-    def hide(self, briefly: bool = False) -> None:
-        self.player.hide(briefly)
-
-
 class Player:
     """Starts, pauses and paces the animation."""
 
@@ -89,37 +42,31 @@ class Player:
         document: Document,
         frame: Callable[[bool], None],
         step: Callable[[], None],
+        reset: Callable[[], None],
     ) -> None:
         """frame(moving): draws a frame, after advancing if `moving` is true. step:
-        advances once."""
+        advances once. reset: restarts the run."""
         self.document, self.frame = document, frame
-        self.running = False
-        self.stale = True
-        self.late = False
-        self.seen = False
-        self.interrupted = False
-        self.pulse = _PaintMonitor(self._caught_up)
+        self.running = self.stale = self.late = self.interrupted = False
         self.timer: Any = None
+        self.sent = self.painted = 0
+        self.out, self.back = ColumnDataSource(), ColumnDataSource()  # have no views
+        code = """
+            const [frame] = this.tags, next = requestAnimationFrame
+            next(() => next(() => { back.tags = [frame] }))
+        """
+        self.out.js_on_change("tags", CustomJS(args={"back": self.back}, code=code))
+        self.back.on_change("tags", self._confirm)
         self.start_button = make_button(
             "Start", self.toggle, "", ["key-Space"], width=84, button_type="primary"
         )
-        self.step_button = make_button(
-            "Step", partial(self._apart, step), "", ["key-ArrowRight"], width=64
-        )
-
-    def buttons(self, reset: Callable[[], None], *more: UIElement) -> UIElement:
-        """Buttons to start or pause, to step, and to restart."""
-        anew = make_button(
-            "Reset", partial(self._apart, reset), "", ["key-Home"], width=70
-        )
-        carried = [self.pulse.out, self.pulse.back]
-        return Row(
+        one, anew = partial(self._apart, step), partial(self._apart, reset)
+        self.layout = Row(
             self.start_button,
-            self.step_button,
-            anew,
-            *more,
-            margin=(0, 0, 8, 0),
-            tags=carried,
+            make_button("Step", one, "", ["key-ArrowRight"], width=64),
+            make_button("Reset", anew, "", ["key-Home"], width=70),
+            margin=0,
+            tags=[self.out, self.back],
         )
 
     def _apart(self, change: Callable[[], None]) -> None:
@@ -151,15 +98,14 @@ class Player:
             self.start()
         self.interrupted = False
         self.frame(False)
-        self.seen = True
         if is_page_pending(self.document):
             self.document.on_event(DocumentReady, lambda event: self._wake())
         else:
             self._wake()
 
     def _wake(self) -> None:
-        if self.seen and self.timer is None:
-            self.pulse.painted = self.pulse.sent  # earlier frames may never be painted
+        if self.timer is None:
+            self.painted = self.sent  # earlier frames may never be painted
             self.timer = self.document.add_periodic_callback(self._tick, _INTERVAL)
             self.ask()
 
@@ -168,25 +114,25 @@ class Player:
         animation was running."""
         self.interrupted = briefly and self.running
         self.pause()
-        self.seen = False
         if self.timer is not None:
             self.document.remove_periodic_callback(self.timer)
             self.timer = None
 
     def _tick(self) -> None:
-        if not (self.running or self.stale):
+        self.late = self.sent - self.painted >= _MAX_UNPAINTED
+        if self.late or not (self.running or self.stale):
             return
-        if self.pulse.waiting:
-            self.late = True
-            return
-        self.late = self.stale = False
+        self.stale = False
         self.document.hold("combine")
         try:
             self.frame(self.running)
-            self.pulse.send()
+            self.sent += 1
+            self.out.tags = [self.sent]
         finally:
             self.document.unhold()
 
-    def _caught_up(self) -> None:
+    def _confirm(self, attribute: str, old: Sequence[int], new: Sequence[int]) -> None:
+        """The browser has painted a frame."""
+        self.painted = max(self.painted, int(new[0]))
         if self.late and self.timer is not None:
             self._tick()

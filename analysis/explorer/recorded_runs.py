@@ -5,7 +5,6 @@ holds the view. The page is built when it is first shown; the arrays of all fram
 follow once the browser has painted the first one."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from bokeh.models import Column, Div, Row
@@ -15,7 +14,7 @@ from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.run_selector import RunSelector
 from analysis.explorer.screen import Screen, facts_line
 from analysis.explorer.streaming import BufferStream
-from analysis.explorer.theme import FAINT, INK, STACKED, notice_div, text_div
+from analysis.explorer.theme import STACKED, notice_div, text_div
 from analysis.explorer.timebar import time_bar
 from analysis.explorer.url_state import printable_text
 from analysis.explorer.view_code import RecordedView, recorded_view_code
@@ -26,8 +25,7 @@ from analysis.explorer.view_settings import (
     parse_axes,
     split_panels,
 )
-from analysis.panels.run_scene import build_scene
-from analysis.panels.scene import Scene
+from analysis.panels.style import StyleName, style_in_use
 from analysis.statistics.run_success import evaluation_split
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
@@ -36,37 +34,33 @@ from dynamics.settings import SettingsError
 class RunsPage:
     """Recorded runs for one visitor."""
 
-    def __init__(self, paths: Sequence[Path | str] | OpenFiles) -> None:
-        self.files = (
-            paths
-            if isinstance(paths, OpenFiles)
-            else OpenFiles([Path(path) for path in paths])
-        )
-        names = list(self.files.paths)
+    def __init__(self, files: OpenFiles, style: StyleName = "screen") -> None:
+        self.files, self.style = files, style
+        names = list(files.paths)
         self.settings = ViewSettings()
         self.settings.param["file"].objects = names or [""]
         self.settings.param["other_file"].objects = [NO_CHOICE, *names]
         self.settings.file = names[0] if names else ""
         self.screen: Screen | None = None
-        self._settling = self._shown = False
-        self.side = RunSelector(self.settings, names, self.settings.param.update)
-        self.title = text_div("", 17, INK, (0, 8, 3, 2), font_weight="600")
-        self.facts = text_div("", 12, FAINT, (0, 8, 3, 2))
+        self._settling = self._is_built = False
+        self.side = RunSelector(self.settings, names)
+        place = (0, 8, 3, 2)
+        self.title = text_div("", 17, margin=place, font_weight="600")
+        self.facts = text_div("", 12, "muted", place)
         self.message, self.bar = notice_div(), time_bar()
         self.status = Div(visible=False, tags=[])
-        self.status.on_change("tags", self._looked_at)
+        self.status.on_change("tags", self._look_at)
         self.wall = Column(sizing_mode="stretch_width", margin=0)
         parts = (self.title, self.facts, self.message, self.bar, self.wall, self.status)
-        content = Column(*parts, sizing_mode="stretch_width")
         self.layout = Row(
             self.side.layout,
-            content,
+            Column(*parts, sizing_mode="stretch_width"),
             sizing_mode="stretch_width",
             stylesheets=[STACKED],
         )
         self.parcels = BufferStream(self.layout)
         self.settings.param.watch(
-            self._changed,
+            self._change,
             [name for name in self.settings.param if name not in ("name", "step")],
         )
 
@@ -74,10 +68,10 @@ class RunsPage:
 
     def show(self) -> None:
         """The page becomes visible: build it, or continue to send buffers."""
-        if self._shown:
+        if self._is_built:
             self.parcels.go_on()
         else:
-            self._shown = True
+            self._is_built = True
             self._renew(())
 
     def hide(self, briefly: bool = False) -> None:
@@ -90,28 +84,24 @@ class RunsPage:
         s, screen = self.settings, self.screen
         if screen is None or s.run is None:
             return ""
-        runs = [
-            (s.file, s.run),
-            *([(s.other_file, s.other_run or 0)] if len(screen.scenes) > 1 else []),
-        ]
-        steps = screen.steps_at(
-            int(screen.scenes[0].steps[0]) if s.step is None else s.step
-        )
-        views = [
-            RecordedView(self.files.paths[file], run, step)
-            for (file, run), step in zip(runs, steps, strict=True)
-        ]
+        frames = screen.first_frames if s.step is None else screen.frames_at(s.step)
+        runs = [(s.file, s.run), (s.other_file, s.other_run or 0)]
+        views = []
+        for lane, scene in enumerate(screen.scenes):
+            file, run = runs[lane]
+            step = int(scene.steps[screen.frames[lane][frames[lane]]])
+            views.append(RecordedView(self.files.paths[file], run, step))
         shared = [{panel.name for panel in scene.panels} for scene in screen.scenes]
         panels = [
             name for name in screen.panels if all(name in names for names in shared)
         ]
         return recorded_view_code(views, panels, parse_axes(s.axes), columns)
 
-    def _looked_at(self, attribute: str, old: list[float], new: list[float]) -> None:
+    def _look_at(self, attribute: str, old: list[float], new: list[float]) -> None:
         if new:
             self.settings.step = int(new[0])
             if self.screen is not None:
-                self.parcels.near = self.screen.frames_at(int(new[0]))
+                self.parcels.look_at(self.screen.frames_at(int(new[0])))
 
     # -------------------------------------------------------------------- what is shown
 
@@ -121,15 +111,16 @@ class RunsPage:
         self.settings.param.update(**values)
         self._settling = False
 
-    def _changed(self, *events: Any) -> None:
-        if self._shown and not self._settling:
+    def _change(self, *events: Any) -> None:
+        if self._is_built and not self._settling:
             self._renew(tuple(event.name for event in events))
 
     def _renew(self, changed: Sequence[str]) -> None:
         """Show the view of the settings, or a message that says why this is not
         possible."""
         try:
-            notes = self._make(changed)
+            with style_in_use(self.style):
+                notes = self._make(changed)
             self.message.update(text="\n".join(notes), visible=bool(notes))
         except (SettingsError, TrajectoryError) as error:
             self._refuse(str(error))
@@ -148,65 +139,41 @@ class RunsPage:
         not allow."""
         s = self.settings
         if not s.file:
-            raise SettingsError(
-                "file", "none", "a trajectory, as in: python -m analysis.explore RUN.nc"
-            )
-        trajectory, entries = self.files.opened(s.file)
-        other, others = (
-            self.files.opened(s.other_file) if s.other_file != NO_CHOICE else (None, [])
-        )
+            example = "a trajectory, as in: python -m analysis.explore RUN.nc"
+            raise SettingsError("file", "none", example)
+        opened = [self.files.opened(s.file)]
+        if s.other_file != NO_CHOICE:
+            opened.append(self.files.opened(s.other_file))
+        entries, others = opened[0].entries, [e for o in opened[1:] for e in o.entries]
         notes = self._settle_runs(changed, entries, others)
-        chosen = [
-            (trajectory, s.run or 0),
-            *([] if other is None else [(other, s.other_run or 0)]),
-        ]
+        runs = (s.run or 0, s.other_run or 0)[: len(opened)]
         try:
+            axes = parse_axes(s.axes)
             scenes = [
-                build_scene(item, run, parse_axes(s.axes)) for item, run in chosen
+                item.scene(run, axes) for item, run in zip(opened, runs, strict=True)
             ]
         except SettingsError as error:
             notes.append(f"{error}. The default is used.")
-            scenes = [build_scene(item, run) for item, run in chosen]
+            scenes = [item.scene(run) for item, run in zip(opened, runs, strict=True)]
         titles = {panel.name: panel.title for scene in scenes for panel in scene.panels}
         requested = split_panels(s.panels)
         names = [name for name in titles if name in requested]
-        if missing := [
-            printable_text(name) for name in requested if name not in titles
-        ]:
-            notes.append(
-                f"panels: no {', '.join(missing)} here."
-                f" {'The others' if names else 'The main panels'} are shown."
-            )
+        missing = [printable_text(name) for name in requested if name not in titles]
+        if missing:
+            rest = "The others" if names else "The main panels"
+            notes.append(f"panels: no {', '.join(missing)} here. {rest} are shown.")
         if s.panels == NO_CHOICE:
             notes.append("no panel is chosen")
         elif not names:
-            names = default_panel_names(
-                *([panel.name for panel in scene.panels] for scene in scenes)
-            )
-        keep = self.screen is not None and "file" not in changed
-        self._show(
-            Screen(
-                scenes,
-                names,
-                self.bar,
-                self.status,
-                s.step,
-                s.by,
-                s.size,
-                keep,
-                [s.file, s.other_file],
-            )
-        )
-        scored = any(
-            entry.accuracy is not None or entry.loss is not None for entry in entries
-        )
-        self.side.show(
-            entries,
-            others,
-            titles,
-            names,
-            evaluation_split(trajectory) if scored else "",
-        )
+            of_runs = ([panel.name for panel in scene.panels] for scene in scenes)
+            names = default_panel_names(*of_runs)
+        keep, files = "file" not in changed, [s.file, s.other_file]
+        keep = keep and self.screen is not None
+        screen = Screen(scenes, names, self.bar, self.status, s.step, keep, files)
+        self._show(screen)
+        has_scores = any(entry.loss is not None for entry in entries)
+        split = evaluation_split(opened[0].trajectory) if has_scores else ""
+        self.side.show(entries, others, titles, names, split)
         return notes
 
     def _settle_runs(
@@ -218,14 +185,12 @@ class RunsPage:
         """Choose the runs that are not chosen or do not exist; returns notes on the
         latter.
 
-        A new file starts at the end of its default run.
-        """
+        A new file starts at the end of its default run."""
         s, notes = self.settings, []
         for name, runs in (("run", entries), ("other_run", others)):
             if runs and (getattr(s, name) or 0) >= len(runs):
-                error = SettingsError(
-                    name, getattr(s, name), f"a run index from 0 to {len(runs) - 1}"
-                )
+                allowed = f"a run index from 0 to {len(runs) - 1}"
+                error = SettingsError(name, getattr(s, name), allowed)
                 notes.append(f"{error}. The default is used.")
                 self._settle(**{name: None})
         if changed == ("file",):
@@ -233,22 +198,20 @@ class RunsPage:
         if s.run is None:
             self._settle(run=first_run_to_show(entries))
         if others and (s.other_run is None or changed == ("other_file",)):
-            same = s.other_file == s.file
-            self._settle(
-                other_run=next(
-                    (e.place for e in others if not (same and e.place == s.run)), 0
-                )
-            )
+            taken = s.run if s.other_file == s.file else None
+            free = [entry.place for entry in others if entry.place != taken]
+            self._settle(other_run=(free or [0])[0])
         return notes
 
     def _show(self, screen: Screen) -> None:
         """Put a screen on the page and send its buffers."""
-        scenes: list[Scene] = screen.scenes
-        self.title.text = scenes[0].title
-        self.facts.text = facts_line(scenes[0], screen.frames[0])
-        self.title.visible = self.facts.visible = (
-            len(scenes) == 1
-        )  # each of two runs has its own title
+        scene = screen.scenes[0]
+        self.title.text, self.facts.text = (
+            scene.title,
+            facts_line(scene, screen.frames[0]),
+        )
+        # each of two runs has its own title
+        self.title.visible = self.facts.visible = len(screen.scenes) == 1
         screen.listen()
         self.screen, self.wall.children = screen, [screen.layout]
         self.parcels.begin(screen)

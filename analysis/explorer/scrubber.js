@@ -4,8 +4,6 @@
 // marks (events), and buffers, which arrive later in batches (buffers.js). figures.js paints the figures; bar.js shows the
 // position and whether the player is playing.
 
-const within = (value, low, high) => Math.min(Math.max(value, low), high)
-
 class Player {
   constructor() {
     Object.assign(this, {place: 0, last: 0, playing: false, interrupted: false, speed: 30, painted: 0, stage: null, shown: null})
@@ -20,7 +18,7 @@ class Player {
     const before = this.stage
     for (const name of ["parts", "lanes", "marks"]) stage[name] = stage[name].map(plain)
     this.stage = {...stage, buffers: new Buffers(stage.lanes)}
-    this.figures?.sight?.disconnect()
+    this.figures?.forget()
     this.figures = new Figures(this.stage, () => this.show(this.place))
     this.last = stage.times.length - 1
     this.place = stage.keep && before?.unit == stage.unit ? this.at(before.times[Math.floor(this.place)]) : stage.start
@@ -33,13 +31,8 @@ class Player {
   }
 
   at(time) {  // the last index whose time is not later than a given time
-    const {times} = this.stage
-    let low = 0, high = times.length
-    while (high - low > 1) {
-      const middle = (low + high) >> 1
-      if (times[middle] <= time) low = middle; else high = middle
-    }
-    return low
+    const later = this.stage.times.findIndex((other) => other > time)
+    return later < 0 ? this.last : Math.max(later - 1, 0)
   }
 
   receive(parcel) {
@@ -60,7 +53,7 @@ class Player {
   // ------------------------------------------------------------------------------------------------------- a frame
 
   show(place) {
-    this.place = within(place, 0, this.last)
+    this.place = Math.min(Math.max(place, 0), this.last)
     this.asked ??= requestAnimationFrame(() => { this.asked = null; this.draw() })
   }
 
@@ -68,7 +61,8 @@ class Player {
     if (!this.stage || this.stage.pending || !this.find_bar()) return
     const place = Math.floor(this.place)
     this.say(place)
-    return this.figures.paint(place).then(() => { this.painted++ })
+    this.figures.paint(place)
+    requestAnimationFrame(() => { this.painted++ })
   }
 
   say(place) {  // show the position on the bar
@@ -105,28 +99,26 @@ class Player {
     this.play(visible && interrupted)
   }
 
-  step(by) {
+  go(place) {  // pause at an index
     this.play(false)
-    this.show(Math.floor(this.place) + by)
+    this.show(place)
     this.report()
+  }
+
+  step(by) {
+    this.go(Math.floor(this.place) + by)
   }
 
   event(direction) {  // go to the next or previous event
     const here = Math.floor(this.place)
     const places = this.stage.marks.map((mark) => mark.place).filter((place) => (place - here) * direction > 0)
-    if (!places.length) return
-    this.play(false)
-    this.show(direction > 0 ? Math.min(...places) : Math.max(...places))
-    this.report()
+    if (places.length) this.go(direction > 0 ? Math.min(...places) : Math.max(...places))
   }
 
   point(x, lane) {  // go to a time on a panel's axis
     const {clock, frames} = this.stage.lanes[lane]
-    const away = (place) => Math.abs(clock[frames[place]] - x)
-    let best = 0
-    for (let place = 1; place <= this.last; place++) if (away(place) < away(best)) best = place
-    this.show(best)
-    this.report()
+    const away = [...frames].map((frame) => Math.abs(clock[frame] - x))
+    this.go(away.indexOf(Math.min(...away)))
   }
 
   get step_shown() {
@@ -147,25 +139,20 @@ class Player {
 
   hear(kind, event) {
     if (!this.stage || this.stage.pending || !this.find_bar()) return
-    const path = event.composedPath(), on = path[0]
-    if (kind == "keydown") return this.press(event, on)
-    const ours = path.includes(this.shown.element)
-    const asked = ours && path.find((node) => node.dataset?.do || node.dataset?.to)
-    if (!asked) return
-    if (kind == "input" && asked.dataset.do == "seek") {
-      const to = Number(asked.value)  // before the bar shows the old position
-      this.play(false)
-      this.show(to)
-      this.report()
-    }
-    if (kind == "input" && asked.dataset.do == "speed") [this.speed, this.chosen] = [Number(asked.value), true]
+    const path = event.composedPath()
+    if (kind == "keydown") return this.press(event, path[0])
+    const control = path.includes(this.shown.element) && path.find((node) => node.dataset?.do || node.dataset?.to)
+    if (!control) return
+    const {do: name, to} = control.dataset, value = Number(control.value)
+    if (kind == "input" && name == "seek") this.go(value)
+    if (kind == "input" && name == "speed") [this.speed, this.chosen] = [value, true]
     if (kind != "click") return
-    if (asked.dataset.to) { this.show(Number(asked.dataset.to)); this.report() }
-    const act = {
+    if (to) { this.show(Number(to)); this.report() }
+    const actions = {
       play: () => this.play(!this.playing), back: () => this.step(-1), on: () => this.step(1),
       before: () => this.event(-1), after: () => this.event(1),
-    }[asked.dataset.do]
-    act?.()
+    }
+    actions[name]?.()
   }
 
   press(event, on) {  // handle keys that no other element uses

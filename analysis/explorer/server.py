@@ -2,7 +2,8 @@
 connections.
 
 It listens on 127.0.0.1 only. Requests that name another host are refused (protection
-against DNS rebinding), and so are websockets opened by a page of another origin. The
+against DNS rebinding). Bokeh refuses websockets opened by a page of another origin, and
+sessions that it has not signed. The
 server serves only the page, its websocket and Bokeh's own files. A
 Content-Security-Policy forbids the page to load anything from elsewhere, and only
 scripts with the nonce of the response run, so that text from a file cannot run as a
@@ -33,7 +34,6 @@ from dynamics.settings import SettingsError
 
 ADDRESS = "127.0.0.1"
 HOSTS = (ADDRESS, "localhost")
-SESSION = "bokeh-session-id"
 UNUSED_SECONDS = 5
 """Time in seconds for which the session of a closed page is kept, in case the page is
 opened again."""
@@ -105,7 +105,6 @@ class _RefusalMatcher(Matcher):
         self.hosts = [f"{host}:{port}" for host in HOSTS]
 
     def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
-        origins = [f"http://{host}" for host in self.hosts]
         websocket = request.path == "/ws"
         words = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
         reasons = [
@@ -125,28 +124,15 @@ class _RefusalMatcher(Matcher):
                 "Not found. The page is at /; its files are given on the command line.",
             ),
             (
-                SESSION in request.query_arguments,
-                403,
-                "A visitor cannot choose the session.",
-            ),
-            (
-                websocket and request.headers.get("Origin", origins[0]) not in origins,
-                403,
-                "Requests from other origins are refused.",
-            ),
-            (
                 websocket and (len(words) != 2 or words[0].strip() != "bokeh"),
                 400,
                 "Only the page may open this websocket.",
             ),
         ]
-        result = next(
-            ((status, sentence) for unwanted, status, sentence in reasons if unwanted),
-            None,
-        )
-        return result and {
-            "target_kwargs": {"status": result[0], "sentence": result[1]}
-        }
+        for unwanted, status, sentence in reasons:
+            if unwanted:
+                return {"target_kwargs": {"status": status, "sentence": sentence}}
+        return None
 
 
 def _is_error(record: logging.LogRecord) -> bool:

@@ -247,7 +247,7 @@ if (globalThis.customElements) {
         this.select(".live").textContent = `Ends so far\nweak alignment (below ${WEAK}): ${words(this.counts.weak)}\nstrong alignment: ${words(this.counts.strong)}`;
       };
       view.addEventListener("judged", ({detail: {verdict, particles}}) => {
-        this.reached = {fa: particles.fa, seed: Number(view.seed.value)};
+        this.reach({fa: particles.fa, seed: Number(view.seed.value)});
         if (particles === last || (verdict !== "circle" && particles.step < COUNTED)) return;
         last = particles;
         add(particles.fa, verdict);
@@ -275,13 +275,25 @@ if (globalThis.customElements) {
       setTimeout(raise, 800);
     }
 
-    // The links of the last chapter begin with the setting that was reached.
+    // The tabs and the links of the last chapter begin with the setting that is reached.
     offerSetting(view) {
       view.slider.value = this.reached.fa;
       view.restart(this.reached.seed);
-      for (const link of this.querySelectorAll("a[data-setting]")) {
-        link.search = `?${link.dataset.setting}&fa=${this.reached.fa}&seed=${this.reached.seed}`;
-      }
+      const offer = () => {
+        this.reach({fa: Number(view.slider.value), seed: Number(view.seed.value)});
+        for (const link of this.querySelectorAll("a[data-setting]")) {
+          link.search = `?${link.dataset.setting}&fa=${this.reached.fa}&seed=${this.reached.seed}`;
+        }
+      };
+      view.addEventListener("judged", offer);
+      view.slider.addEventListener("input", offer);
+      offer();
+    }
+
+    reach(setting) {
+      if (setting.fa === this.reached.fa && setting.seed === this.reached.seed) return;
+      this.reached = setting;
+      this.dispatchEvent(new CustomEvent("reached", {detail: setting, bubbles: true, composed: true}));
     }
 
     showRecord({panels, words, rate}) {

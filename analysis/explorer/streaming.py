@@ -1,5 +1,5 @@
-"""Sending of buffers to a browser after it has painted: first the frames near the one
-that is shown, then all others from coarse to fine in time, maps last.
+"""Sending of buffers to a browser after it has painted: frames near the one that is
+looked at first, then all others from coarse to fine in time, maps last.
 
 Batches are small, since the server does nothing else while it encodes one. Nothing can
 be sent to a hidden page, as it has no document: call `stop`, and `go_on` when the page
@@ -7,22 +7,17 @@ is visible again."""
 
 import time
 import warnings
-from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from bokeh.models.ui import UIElement
 
-from analysis.explorer.codec import (
-    changing_layers,
-    coarse_to_fine_batches,
-    encode_layer,
-)
+from analysis.explorer.codec import changing_layers, coarse_to_fine, encode_layer
 from analysis.explorer.controls import is_page_pending
 from analysis.explorer.screen import Screen
 from analysis.panels.scene import Map
 
-_MAP_FRAMES = 24
+_MAX_MAPS = 24
 """Largest number of frames of maps in a batch."""
 _SECONDS = 0.1
 """Approximate time to encode a batch, in seconds."""
@@ -30,12 +25,14 @@ _PAUSE = 20
 """Milliseconds between two batches, in which the server handles requests."""
 
 
-class _FrameBatch(NamedTuple):
-    """A batch of frames of a run: of its maps, or of all other layers."""
+@dataclass
+class _Unsent:
+    """Frames of a run that were not sent: of its maps, or of all its other layers."""
 
     lane: int
     maps: bool
-    frames: np.ndarray  # indices into the frames that are kept
+    frames: np.ndarray  # indices into the frames that are kept, most urgent first
+    at_once: int = 2
 
 
 class BufferStream:
@@ -46,16 +43,23 @@ class BufferStream:
         visible."""
         self.layout = layout
         self.screen: Screen | None = None
-        self.waiting: list[_FrameBatch] = []
-        self.near: list[int] | None = None
-        self._fresh = False
+        self.unsent: list[_Unsent] = []
         self._turn = 0
 
     def begin(self, screen: Screen | None) -> None:
         """Send the buffers of a screen instead of any other; None stops sending."""
-        self.screen, self._fresh, self.waiting = screen, screen is not None, []
-        self.near = None if screen is None else screen.first_frames
+        self.screen, self.unsent = screen, [] if screen is None else _all_frames(screen)
+        if screen is not None:
+            self.look_at(screen.first_frames)
         self.go_on()
+
+    def look_at(self, frames: list[int]) -> None:
+        """Send the next batch of each run from the frames nearest to one."""
+        for part in self.unsent:
+            distance = np.abs(part.frames - frames[part.lane])
+            near = np.argsort(distance, kind="stable")[: part.at_once]
+            rest = np.delete(part.frames, near)
+            part.frames = np.concatenate([part.frames[near], rest])
 
     def stop(self) -> None:
         """Send nothing until `go_on`."""
@@ -65,7 +69,7 @@ class BufferStream:
         """Send the remaining batches, after the browser has painted."""
         self._turn += 1  # cancels callbacks under way
         document, turn = self.layout.document, self._turn
-        if document is None or (not self._fresh and not self.waiting):
+        if document is None or not self.unsent:
             return
         if is_page_pending(document):
             document.on_event("document_ready", lambda event: self._next(turn))
@@ -78,97 +82,44 @@ class BufferStream:
         document, screen = self.layout.document, self.screen
         if turn != self._turn or document is None or screen is None:
             return
-        if self._fresh:
-            self._fresh, self.waiting = False, _frame_batches(screen)
-            if not self.waiting:
-                _send(screen, {"nothing": np.zeros((1, 1), np.uint8)})
-        if self.near is not None:
-            self.waiting, self.near = _nearest_first(self.waiting, self.near), None
-        if self.waiting:
-            _send(screen, _encode_batch(screen, self.waiting.pop(0)))
-        if self.waiting:
+        part = min(self.unsent, key=lambda part: (part.maps, -len(part.frames)))
+        frames, part.frames = np.split(part.frames, [part.at_once])
+        begin = time.perf_counter()
+        _send(screen, _encode(screen, part, np.sort(frames)))
+        frames_a_second = len(frames) / (time.perf_counter() - begin)
+        part.at_once = max(1, int(_SECONDS * frames_a_second))
+        if part.maps:
+            part.at_once = min(part.at_once, _MAX_MAPS)
+        self.unsent = [part for part in self.unsent if len(part.frames)]
+        if self.unsent:
             document.add_timeout_callback(lambda: self._next(turn), _PAUSE)
 
 
-def _frame_batches(screen: Screen) -> list[_FrameBatch]:
-    """All batches of a screen: maps last, coarse ones of both runs first."""
-    result: list[_FrameBatch] = []
-    for lane, (scene, frames) in enumerate(
-        zip(screen.scenes, screen.frames, strict=True)
-    ):
-        kinds = {
-            isinstance(layer, Map)
-            for layer in changing_layers(scene, screen.panels).values()
-        }
-        for maps in kinds:
-            begun = time.perf_counter()
-            _encode_batch(
-                screen, _FrameBatch(lane, maps, np.arange(min(2, len(frames))))
-            )
-            most = int(2 * _SECONDS / (time.perf_counter() - begun))
-            at_once = min(max(most, 1), _MAP_FRAMES if maps else len(frames))
-            result += [
-                _FrameBatch(lane, maps, some)
-                for some in coarse_to_fine_batches(len(frames), at_once)
-            ]
-    return sorted(result, key=_urgency)
+def _all_frames(screen: Screen) -> list[_Unsent]:
+    """All frames of a screen."""
+    result = []
+    for lane, scene in enumerate(screen.scenes):
+        layers = changing_layers(scene, screen.panels).values()
+        order = coarse_to_fine(len(screen.frames[lane]))
+        for maps in {isinstance(layer, Map) for layer in layers} or {False}:
+            result.append(_Unsent(lane, maps, order))
+    return result
 
 
-def _nearest_first(
-    batches: Sequence[_FrameBatch], near: Sequence[int]
-) -> list[_FrameBatch]:
-    """Batches of the same frames, of which the first contain those nearest to a frame
-    of each run."""
-    first, rest = [], []
-    for maps in (False, True):
-        for lane, frame in enumerate(near):
-            own = [
-                batch for batch in batches if (batch.lane, batch.maps) == (lane, maps)
-            ]
-            if own:
-                every = np.sort(np.concatenate([batch.frames for batch in own]))
-                most = max(len(batch.frames) for batch in own)
-                some = np.sort(
-                    every[np.argsort(np.abs(every - frame), kind="stable")[:most]]
-                )
-                first.append(_FrameBatch(lane, maps, some))
-    for batch in batches:
-        sent = [
-            item.frames
-            for item in first
-            if (item.lane, item.maps) == (batch.lane, batch.maps)
-        ]
-        frames = np.setdiff1d(batch.frames, sent[0], assume_unique=True)
-        if len(frames):
-            rest.append(batch._replace(frames=frames))
-    return first + rest
-
-
-def _urgency(batch: _FrameBatch) -> tuple[bool, int]:
-    """Key by which batches are sent: those without maps first, then those whose frames
-    are farthest apart."""
-    frames = batch.frames
-    spacing = int(frames[1] - frames[0]) if len(frames) > 1 else 1
-    return batch.maps, -spacing
-
-
-def _encode_batch(screen: Screen, piece: _FrameBatch) -> dict[str, np.ndarray]:
+def _encode(screen: Screen, part: _Unsent, kept: np.ndarray) -> dict[str, np.ndarray]:
     """The buffers of a batch by lane/array, and the indices of its frames."""
-    scene, frames = screen.scenes[piece.lane], screen.frames[piece.lane]
-    layers = changing_layers(scene, screen.panels).items()
-    some = {
-        name: layer for name, layer in layers if isinstance(layer, Map) == piece.maps
+    scene = screen.scenes[part.lane]
+    layers = {
+        name: layer
+        for name, layer in changing_layers(scene, screen.panels).items()
+        if isinstance(layer, Map) == part.maps
     }
-    arrays = scene.compute_arrays(frames[piece.frames], list(some))
-    result = {
-        f"{piece.lane}/{name}": encode_layer(layer, arrays[name])
-        for name, layer in some.items()
+    arrays = scene.compute_arrays(screen.frames[part.lane][kept], list(layers))
+    buffers = {
+        f"{part.lane}/{name}": encode_layer(layer, arrays[name])
+        for name, layer in layers.items()
     }
-    return (
-        result
-        if len(piece.frames) == len(frames)
-        else {**result, "frame": piece.frames.astype(np.int32)}
-    )
+    return {**buffers, "frame": kept.astype(np.int32)}
 
 
 def _send(screen: Screen, data: dict[str, np.ndarray]) -> None:

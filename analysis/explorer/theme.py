@@ -1,8 +1,9 @@
-"""The theme of the explorer: colours, font, styles of widgets, and functions that make
-styled widgets.
+"""The theme of the explorer: the palette of all pictures as style sheets and as a theme
+of Bokeh, the font, and functions that make widgets.
 
-Blue, ink and grey have a contrast of at least 4.5 to 1 on the background, as WCAG 2
-requires for small text."""
+Colours of texts and controls are CSS variables named after their meaning, such as
+`--ink`, and follow the reader's colour scheme. Figures, which Bokeh paints, have the
+colours of the style in use when they are made."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -12,48 +13,39 @@ from typing import Any
 
 import param
 from bokeh.models import Button, Div, Select
+from bokeh.themes import Theme
 from jinja2 import Environment, FileSystemLoader, Template
 
-from analysis.panels.colours import colour
+from analysis.panels.colours import colour, css_colours
 
-ACCENT = "#0b6fa4"
-INK, FAINT = colour("ink"), colour("muted")
-"""Colours of text and of secondary text."""
-WARNING = "#8a4b08"
-PAPER = "#fbfbfa"
-BORDER, RULE = "#c5ccd3", "#d9dee3"
-"""Colours of controls' borders, and of figures' frames and grids."""
 FACE = 'system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", Arial, sans-serif'
+_FOLDER = Path(__file__).parent
 
 
-def style_sheet(name: str, **more: str) -> str:
-    """The style sheet NAME.css with the theme's colours and font, and `more` values of
-    its placeholders."""
-    values = {
-        "accent": ACCENT,
-        "ink": INK,
-        "faint": FAINT,
-        "paper": PAPER,
-        "border": BORDER,
-        "face": FACE,
-        **more,
-    }
-    return StyleTemplate(
-        (Path(__file__).parent / f"{name}.css").read_text(encoding="utf-8")
-    ).substitute(values)
+def style_sheet(name: str) -> str:
+    """The style sheet NAME.css, with the theme's font."""
+    text = (_FOLDER / f"{name}.css").read_text(encoding="utf-8")
+    return StyleTemplate(text).substitute(face=FACE, colours=css_colours())
 
 
 @functools.cache
 def html_template(name: str) -> Template:
     """The HTML template NAME.html around a Bokeh document, with the scripts that it
     includes."""
-    return Environment(loader=FileSystemLoader(Path(__file__).parent)).get_template(
-        f"{name}.html"
-    )
+    return Environment(loader=FileSystemLoader(_FOLDER)).get_template(f"{name}.html")
+
+
+def script(*names: str) -> str:
+    """The scripts NAME.js, one after the other."""
+    files = [_FOLDER / f"{name}.js" for name in names]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
 PAGE_STYLE = style_sheet("page")
 """Styles of the whole page."""
+
+WIDGET_STYLES = style_sheet("widgets")
+"""Styles of every widget."""
 
 _NARROW = "@media (max-width: 860px)"
 STACKED = (
@@ -64,67 +56,73 @@ STACKED = (
 LAST_IF_STACKED = f"{_NARROW} {{ :host {{ order: 1; }} }}"
 """Style of the part of such a row that is then the last."""
 
-WIDGET_STYLES = style_sheet("widgets")
-"""Styles of every widget."""
 
-ONE_LINE: dict[str, Any] = {
-    "white_space": "nowrap",
-    "overflow": "hidden",
-    "text_overflow": "ellipsis",
-}
-"""Styles of a text that is cut off if it does not fit."""
+def page_theme() -> Theme:
+    """Bokeh's theme in the style in use."""
+    faint, muted = colour("faint"), colour("muted")
+    plot = {
+        "background_fill_color": colour("background"),
+        "border_fill_color": None,
+        "outline_line_color": colour("band"),
+        "toolbar_location": None,
+        "lod_threshold": None,
+        "margin": 0,
+        "stylesheets": [style_sheet("figure")],
+    }
+    axis = {
+        "axis_line_color": None,
+        "minor_tick_line_color": None,
+        "major_tick_line_color": faint,
+        "major_tick_in": 0,
+        "major_tick_out": 3,
+        "major_label_standoff": 3,
+        "major_label_text_font": FACE,
+        "major_label_text_font_size": "10px",
+        "major_label_text_color": muted,
+        "axis_label_text_font": FACE,
+        "axis_label_text_font_size": "11px",
+        "axis_label_text_font_style": "normal",
+        "axis_label_text_color": muted,
+    }
+    attributes: dict[str, dict[str, Any]] = {
+        "Plot": plot,
+        "Axis": axis,
+        "Grid": {"grid_line_color": None},
+        "ContinuousTicker": {"desired_num_ticks": 3, "num_minor_ticks": 0},
+        "LogTicker": {"mantissas": [1, 2, 5]},
+        "AbstractSlider": {"bar_color": colour("accent")},
+        "Widget": {"stylesheets": [WIDGET_STYLES], "margin": (0, 0, 8, 0)},
+        "Select": {"sizing_mode": "stretch_width"},
+    }
+    return Theme(json={"attrs": attributes})
 
 
 def text_div(
-    words: str, size: int = 13, colour: str = INK, margin: Any = 0, **styles: Any
+    words: str, size: int = 13, colour: str = "ink", margin: Any = 0, **styles: Any
 ) -> Div:
-    """Plain text without markup. margin: as in Bokeh. styles: CSS properties, with _
-    for -."""
+    """Plain text without markup. colour: the meaning of its colour. margin: as in
+    Bokeh. styles: CSS properties, with _ for -."""
     named = {name.replace("_", "-"): value for name, value in styles.items()}
-    style = {
-        "font-size": f"{size}px",
-        "font-family": FACE,
-        "color": colour,
-        "line-height": "1.4",
-        **named,
-    }
-    return Div(
-        text=words,
-        render_as_text=True,
-        styles=style,
-        sizing_mode="stretch_width",
-        margin=margin,
-    )
+    looks = {"font-size": f"{size}px", "color": f"var(--{colour})", **named}
+    fill: dict[str, Any] = {"sizing_mode": "stretch_width", "margin": margin}
+    return Div(text=words, render_as_text=True, styles=looks, **fill)
 
 
 def notice_div() -> Div:
     """An element for error messages, which screen readers announce; hidden while
     empty."""
-    made = text_div("", colour=WARNING, margin=(0, 0, 12, 0), white_space="pre-wrap")
+    made = text_div("", 13, "warning", (0, 0, 12, 0), white_space="pre-wrap")
     made.update(visible=False, html_attributes={"role": "status"})
     return made
-
-
-def select_widget(
-    title: str, options: Sequence[Any], value: str, **more: Any
-) -> Select:
-    """A select widget. options: texts, or pairs of a value and its text."""
-    looks = {
-        "stylesheets": [WIDGET_STYLES],
-        "sizing_mode": "stretch_width",
-        "margin": (0, 0, 8, 0),
-    }
-    return Select(title=title, options=list(options), value=value, **{**looks, **more})
 
 
 def parameter_select(settings: param.Parameterized, name: str) -> Select:
     """A select widget of the objects of a param selector."""
     parameter = settings.param[name]
-    words = {str(value): label for label, value in parameter.names.items()}
     values = {str(value): value for value in parameter.objects}
-    made = select_widget(
-        str(parameter.label), list(words.items()), str(getattr(settings, name))
-    )
+    options = [(str(value), label) for label, value in parameter.names.items()]
+    value = str(getattr(settings, name))
+    made = Select(title=parameter.label, options=options, value=value)
     made.on_change(
         "value", lambda attribute, old, new: setattr(settings, name, values[new])
     )
@@ -142,12 +140,8 @@ def make_button(
     """A button. title: its name, if the label is a symbol. Buttons of the class `small`
     are smaller."""
     attributes = {"title": title} if title else {}
-    looks = {
-        "stylesheets": [WIDGET_STYLES],
-        "margin": (0, 6, 6, 0),
-        "html_attributes": attributes,
-    }
-    made = Button(label=label, css_classes=list(classes), **{**looks, **more})
+    looks = {"margin": (0, 6, 6, 0), "html_attributes": attributes, **more}
+    made = Button(label=label, css_classes=list(classes), **looks)
     if press is not None:
         made.on_click(press)
     return made

@@ -1,9 +1,9 @@
 """The time bar of the page of recorded runs: play buttons, slider, and event marks;
 `bar.js` handles its events."""
 
-from bokeh.models.widgets import Div
+from bokeh.models import Div
 
-from analysis.explorer.event_marks import EVENT_MARK_COLOURS
+from analysis.explorer.bokeh_panels import MARKED_EVENTS
 from analysis.explorer.theme import style_sheet
 
 
@@ -45,7 +45,7 @@ def time_bar() -> Div:
         f'<option value="{speed}">{speed} frames/s</option>' for speed in _SPEEDS
     )
     kinds = "".join(
-        f'<span><i class="{kind}"></i>{kind}</span>' for kind in EVENT_MARK_COLOURS
+        f'<span><i class="{kind}"></i>{kind}</span>' for kind in MARKED_EVENTS
     )
     text = f"""<div class="bar" role="group" aria-label="Time">
     <div class="row">{_bar_button("before")}{_bar_button("back")}
@@ -56,15 +56,10 @@ def time_bar() -> Div:
     <output>loading …</output><span class="kinds">{kinds}</span></div>
     <div class="line"><div class="ticks"></div><input type="range" data-do="seek" min="0" max="1" value="1" step="1"
     aria-label="Frame" disabled></div></div>"""
-    colours = "".join(
-        f".{kind} {{ background: {colour}; }} "
-        for kind, colour in EVENT_MARK_COLOURS.items()
-    )
-    style = style_sheet("bar", colours=colours)
     return Div(
         text=text,
         disable_math=True,
         sizing_mode="stretch_width",
         margin=(0, 8, 10, 0),
-        stylesheets=[style],
+        stylesheets=[style_sheet("bar")],
     )

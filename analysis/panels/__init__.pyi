@@ -3,6 +3,7 @@ from .common_panels import RunPanels as RunPanels
 from .common_panels import build_default_panels as build_default_panels
 from .common_panels import plane_panel as plane_panel
 from .common_panels import token_points as token_points
+from .frame_times import compares_by_run_fraction as compares_by_run_fraction
 from .modular_panels import build_modular_panels as build_modular_panels
 from .modular_panels import classify_points as classify_points
 from .own_network_panels import build_own_network_panels as build_own_network_panels

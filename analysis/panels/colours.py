@@ -17,6 +17,9 @@ from analysis.panels.style import current_style
 
 _COLOURS = {
     "background": ("#ffffff", "#14171b"),
+    "paper": ("#fbfbfa", "#0d0f12"),
+    "accent": ("#0b6fa4", "#6cb6e4"),
+    "warning": ("#8a4b08", "#f0b060"),
     "ink": ("#1f2933", "#e8ebee"),
     "muted": ("#616e7c", "#a3adb8"),
     "faint": ("#bcc3ca", "#56606b"),
@@ -34,6 +37,7 @@ _COLOURS = {
     "memorisation": ("#3a86ff", "#0a64bf"),
     "circuit formation": ("#ffb000", "#a65c00"),
     "cleanup": ("#404040", "#bccdb4"),
+    "decision": ("#783090", "#c078fc"),
     "first": ("#186cb4", "#60b4fc"),
     "second": ("#d86c30", "#fc9c54"),
     "particles": ("#783090", "#c078fc"),
@@ -41,9 +45,9 @@ _COLOURS = {
     "successful": ("#0078c0", "#54b4f0"),
     "failed": ("#d86000", "#fc9048"),
 }
-"""On white and on a dark background: the colours of text, of lines by their importance
-and of bands behind data, then those of meanings. The test split has the colour of the
-validation split, as no system has both."""
+"""On white and on a dark background: the colours of a page and its controls, of text,
+of lines by their importance and of bands behind data, then those of meanings. The test
+split has the colour of the validation split, as no system has both."""
 
 PHASES = ("memorisation", "circuit formation", "cleanup")
 """Phases of grokking, which are meanings of colours."""
@@ -203,6 +207,13 @@ apart."""
 def colour(meaning: str) -> str:
     """The colour of a meaning, such as "train" or "spike", in the style in use."""
     return _COLOURS[meaning][current_style().dark]
+
+
+def css_colours() -> str:
+    """CSS declarations of all colours of meanings, such as `--spike`, of which each
+    has the variant of the reader's colour scheme."""
+    named = [(name.replace(" ", "-"), *pair) for name, pair in _COLOURS.items()]
+    return " ".join(f"--{name}: light-dark({a}, {b});" for name, a, b in named)
 
 
 def series_colours(n: int = 8) -> list[str]:

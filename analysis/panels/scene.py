@@ -120,7 +120,7 @@ class Panel:
 class EventMark(NamedTuple):
     """An event of a run, in steps."""
 
-    kind: str  # drop, rise, spike, plateau, escape
+    kind: str  # drop, rise, spike, plateau, escape, decision
     begin: int
     middle: int
     end: int
@@ -149,9 +149,15 @@ class Scene:
         """Events of the run, which are detected at the first use."""
         return self.detect_events()
 
+    def clock_at(self, steps: np.ndarray) -> np.ndarray:
+        """Times of steps in the unit of the clock, interpolated between frames."""
+        return np.interp(steps, self.steps, self.clock)
+
     def event_counts(self) -> dict[str, str]:
-        """Number of events of each kind except escapes, such as {"drops": "2"}."""
-        kinds = [mark.kind for mark in self.marks if mark.kind != "escape"]
+        """Number of events of each kind except escapes and decisions, such as {"drops":
+        "2"}."""
+        single = ("escape", "decision")
+        kinds = [mark.kind for mark in self.marks if mark.kind not in single]
         return {f"{kind}s": str(kinds.count(kind)) for kind in dict.fromkeys(kinds)}
 
     def arrays(

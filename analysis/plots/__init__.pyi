@@ -9,7 +9,6 @@ from .curvature_figure import plot_curvature as plot_curvature
 from .drawing.film_encoder import film_run as film_run
 from .drawing.film_encoder import write_film as write_film
 from .drawing.film_timeline import EVENT_PACE as EVENT_PACE
-from .drawing.film_timeline import compares_by_run_fraction as compares_by_run_fraction
 from .drawing.film_timeline import film_frames as film_frames
 from .drawing.film_timeline import nearest_frame as nearest_frame
 from .drawing.film_timeline import simultaneous_frames as simultaneous_frames

@@ -15,6 +15,8 @@ from tornado.httputil import HTTPHeaders
 
 from analysis.explorer import url_state
 from analysis.explorer.server import NONCE_PLACEHOLDER, UNUSED_SECONDS, SecurityHeaders
+from analysis.panels.colours import colour
+from analysis.panels.style import style_in_use
 from tests.browser import SECONDS, open_page, show_browser_tab
 
 
@@ -184,21 +186,20 @@ class Some(param.Parameterized):
     rate = param.Number(0.5, bounds=(0, 2))
     count = param.Integer(3, bounds=(1, 9))
     kind = param.Selector(objects={"a word": 1.0, "two": 2.0}, default=1.0)
-    parts = param.ListSelector(default=["x"], objects=["x", "y", "z"])
-    on = param.Boolean(False)
+    text = param.String("")
     inner = param.Integer(7, precedence=-1)
 
 
 def test_settings_survive_the_round_trip_through_the_url():
-    settings = Some(rate=1.25, count=4, kind=2.0, parts=["z", "x"], on=True)
+    settings = Some(rate=1.25, count=4, kind=2.0, text="a b")
     query, again = url_state.url_query(settings, {"tab": "some"}), Some()
-    assert query == "tab=some&rate=1.25&count=4&kind=2&parts=z,x&on=True"
+    assert query == "tab=some&rate=1.25&count=4&kind=2&text=a+b"
     assert url_state.read_url_state(parse_qs_bytes(query), again, ("tab",)) == []
     assert url_state.url_query(again, {"tab": "some"}) == query
 
 
 INVALID = """rate=abc rate=nan rate=inf rate=-1 rate= count=2.5
-count=99999999999999999999 kind=3 parts=x,w on=perhaps inner=1 unknown=1 rate=%FF%FE
+count=99999999999999999999 kind=3 inner=1 unknown=1 rate=%FF%FE
 <script>=1 name=other rate=1&rate=2"""
 
 
@@ -285,7 +286,7 @@ def test_a_hidden_tab_is_paused(explorer, chromium_page):
     button(page, "Particles").click()
     button(page, "Start").wait_for()
     wait_for_rest(page)
-    assert button(page, "Particles").get_attribute("aria-pressed") == "true"
+    assert page.locator(".tabs .bk-active").inner_text() == "Particles"
 
 
 def test_a_hidden_tab_of_the_browser_pauses_and_goes_on_when_it_is_visible(
@@ -307,17 +308,57 @@ def test_a_hidden_tab_of_the_browser_pauses_and_goes_on_when_it_is_visible(
     page.keyboard.press("Space")
 
 
-@pytest.mark.parametrize("tab", ["runs", "particles", "training", "transformer"])
-def test_a_tab_is_accessible(explorer, chromium_page, violations, tab):
-    open_page(chromium_page, f"{explorer.address}?tab={tab}")
-    chromium_page.wait_for_timeout(500)
-    assert violations(chromium_page) == []
+SCHEMES = {"light": "rgb(251, 251, 250)", "dark": "rgb(13, 15, 18)"}
+"""Colour schemes of readers, and the background of the page in each."""
+FIGURE_COLOURS = """() => [...Bokeh.index.all_views()].filter(({model}) =>
+  model.type == "Figure").map(({model}) => model.background_fill_color)"""
 
 
-RING = (
-    "() => [...document.querySelectorAll('#ring, #tour')].map((each) =>"
-    " each.getBoundingClientRect().toJSON())"
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    "tab", ["story", "runs", "particles", "training", "transformer"]
 )
+def test_a_tab_is_accessible_in_the_colours_that_the_reader_asks_for(
+    explorer, chromium_page, violations, tab, scheme
+):
+    page = chromium_page
+    page.emulate_media(color_scheme=scheme)
+    open_page(page, f"{explorer.address}?tab={tab}")
+    page.wait_for_timeout(500)
+    assert violations(page) == []
+    style = "getComputedStyle(document.documentElement).backgroundColor"
+    assert page.evaluate(style) == SCHEMES[scheme]
+    (background,) = {*page.evaluate(FIGURE_COLOURS)} or {None}
+    with style_in_use("dark" if scheme == "dark" else "screen"):
+        assert background == (None if tab == "story" else colour("background"))
+
+
+def test_a_changed_colour_scheme_keeps_the_view(explorer, chromium_page):
+    page = chromium_page
+    open_page(page, f"{explorer.address}?tab=particles&seed=4&fa=2")
+    wait_for_query(page, "step_size")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(
+        f"(dark) => window.Bokeh && ({FIGURE_COLOURS})()[0] == dark", arg="#14171b"
+    )
+    assert textbox(page, "seed").input_value() == "4"
+
+
+@pytest.mark.parametrize("tab", ["runs", "particles", "training", "transformer"])
+def test_on_a_phone_the_picture_is_above_the_controls(explorer, chromium_page, tab):
+    page = chromium_page
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_page(page, f"{explorer.address}?tab={tab}")
+    page.wait_for_timeout(500)
+    figure = page.locator(".bk-Figure").first.bounding_box()
+    assert figure["y"] < 450
+    assert figure["width"] > 300
+    controls = "select[multiple]" if tab == "runs" else "input"
+    assert (
+        page.locator(f"{controls} >> visible=true").last.bounding_box()["y"]
+        > figure["y"]
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def boxes_overlap(first, second):
@@ -327,47 +368,6 @@ def boxes_overlap(first, second):
         or one["y"] + one["height"] <= other["y"] + 1
         for one, other in ((first, second), (second, first))
     )
-
-
-@pytest.mark.parametrize(
-    ("tab", "size", "stored"),
-    [
-        ("runs", (1400, 900), True),
-        ("runs", (1000, 700), False),
-        ("particles", (1000, 700), True),
-    ],
-)
-def test_hints_on_the_first_visit_cover_nothing_they_explain(
-    explorer, chromium, violations, tab, size, stored
-):
-    width, height = size
-    context = chromium.new_context(viewport={"width": width, "height": height})
-    errors = []
-    if not stored:
-        context.add_init_script(
-            "Object.defineProperty(window, 'localStorage', {get() { throw new"
-            " Error('refused') }})"
-        )
-    page = context.new_page()
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    open_page(page, f"{explorer.address}?tab={tab}")
-    hint = page.get_by_role("dialog", name="Hint")
-    for k in (1, 2, 3):
-        hint.get_by_text(f"{k} of 3").wait_for()
-        ring, box = page.evaluate(RING)
-        assert not boxes_overlap(ring, box)
-        assert 0 <= box["x"] <= width - box["width"]
-        assert 0 <= box["y"] <= height - box["height"]
-        assert page.evaluate("document.activeElement.closest('#tour') !== null")
-        if k == 2:
-            assert violations(page) == []
-        page.keyboard.press("Enter" if k < 3 else "Escape")
-    hint.wait_for(state="hidden")
-    page.reload()
-    page.wait_for_timeout(2500)
-    assert hint.is_visible() != stored
-    assert not errors
-    context.close()
 
 
 def test_keys_open_tabs_and_start_runs_but_not_while_typing(explorer, chromium_page):
@@ -385,14 +385,14 @@ def test_keys_open_tabs_and_start_runs_but_not_while_typing(explorer, chromium_p
         page.keyboard.press(key)
         page.get_by_text(f"step {step}", exact=True).wait_for()
     with page.expect_download() as saved:
-        button(page, "Save as PNG: embedding").click()
+        button(page, "Save as PNG: embedding and forces").click()
     assert saved.value.suggested_filename == "particles-seed31-step0-embedding.png"
     page.keyboard.press("?")
-    page.get_by_role("dialog", name="Keys and hints").wait_for()
+    page.get_by_role("dialog", name="Keys").wait_for()
     page.keyboard.press("1")
     page.keyboard.press("Escape")
-    page.get_by_role("dialog", name="Keys and hints").wait_for(state="hidden")
-    assert button(page, "Particles").get_attribute("aria-pressed") == "true"
+    page.get_by_role("dialog", name="Keys").wait_for(state="hidden")
+    assert page.locator(".tabs .bk-active").inner_text() == "Particles"
     page.keyboard.press("2")
     page.get_by_role("slider", name="Frame").wait_for()
 
@@ -419,9 +419,10 @@ def test_buttons_of_the_page_do_not_overlap_on_a_small_screen(
 def test_the_url_follows_what_is_shown(explorer, chromium_page):
     page = chromium_page
     open_page(page, explorer.address + "?tab=particles&fa=2&n=7&seed=3")
-    assert textbox(page, "alignment f_a").input_value() == "2"
+    slider = page.get_by_role("slider", name="alignment f_a")
+    assert float(slider.get_attribute("aria-valuenow")) == 2
     wait_for_query(page, "step_size=0.003")
-    page.get_by_role("slider", name="seed").press("ArrowRight")
+    textbox(page, "seed").press("ArrowUp")
     wait_for_query(page, "seed=4")
     assert "fa=2" in page.evaluate("location.search")
     open_page(page, page.url)
@@ -434,7 +435,8 @@ def test_invalid_values_in_the_url_are_reported_on_the_page(explorer, chromium_p
     page.get_by_text("fa: found abc, allowed is a number from 0 to 5").wait_for()
     page.get_by_text("n: found 1e9").wait_for()
     page.get_by_text("<img src: found").wait_for()
-    assert textbox(page, "alignment f_a").input_value() == "1"
+    slider = page.get_by_role("slider", name="alignment f_a")
+    assert float(slider.get_attribute("aria-valuenow")) == 1
     assert textbox(page, "dimensions D").input_value() == "3"
     page.wait_for_function(
         "() => location.search.includes('fa=1&') && !location.search.includes('abc')"
@@ -450,6 +452,6 @@ def test_a_second_visitor_has_an_own_page(explorer, chromium_page):
     first, second = chromium_page, chromium_page.context.new_page()
     for page in (first, second):
         open_page(page, explorer.address + "?tab=particles")
-    first.get_by_role("slider", name="seed").press("ArrowRight")
+    textbox(first, "seed").press("ArrowUp")
     wait_for_query(first, "seed=27")
     assert textbox(second, "seed").input_value() == "26"

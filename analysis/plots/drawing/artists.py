@@ -30,6 +30,12 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import IdentityTransform
 
 from analysis.panels.colours import colour, sequential_colours, text_colours
+from analysis.panels.contours import (
+    cells_of_pixels,
+    contour_tiles,
+    mark_contours,
+    tile_pixels,
+)
 from analysis.panels.scene import (
     MARKER_SHAPES,
     Arrows,
@@ -39,12 +45,6 @@ from analysis.panels.scene import (
     Map,
     Panel,
     Points,
-)
-from analysis.plots.drawing.contours import (
-    cells_of_pixels,
-    contour_tiles,
-    mark_contours,
-    tile_pixels,
 )
 
 MARKERS = dict(zip(MARKER_SHAPES, "os^DX", strict=True))

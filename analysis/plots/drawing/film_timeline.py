@@ -1,10 +1,8 @@
 """The recorded frames that a film shows, of one scene or of two side by side, and how
 long each is shown.
 
-Scenes with the same unit of time are synchronised by their clocks. Others, such as a
-network counted in epochs beside particles counted in steps, are synchronised by the
-fraction of the run that has passed. Each scene shows the last frame recorded by that
-time."""
+Scenes are synchronised by their times (`analysis.panels.frame_times`). Each scene shows
+the last frame recorded by that time."""
 
 from __future__ import annotations
 
@@ -13,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from analysis.panels.frame_times import frame_times
 from analysis.panels.scene import Scene
 from dynamics.settings import SettingsError
 from dynamics.trajectory import frames_at
@@ -38,29 +37,6 @@ class FilmFrames(NamedTuple):
     def length(self) -> int:
         """Total number of film frames."""
         return int(self.holds.sum())
-
-
-def compares_by_run_fraction(scenes: Sequence[Scene]) -> bool:
-    """Whether scenes differ in their unit of time, so that they are synchronised by the
-    fraction of the run."""
-    return len({scene.unit for scene in scenes}) > 1
-
-
-def frame_times(scenes: Sequence[Scene]) -> list[np.ndarray]:
-    """Time of each recorded frame of each scene, (frame,), by which they are
-    synchronised."""
-    clocks = [np.asarray(scene.clock, float) for scene in scenes]
-    return (
-        [run_fraction(clock) for clock in clocks]
-        if compares_by_run_fraction(scenes)
-        else clocks
-    )
-
-
-def run_fraction(clock: np.ndarray) -> np.ndarray:
-    """Fraction of a run that has passed at each frame, by its clock: (frame,), from 0
-    to 1."""
-    return (clock - clock[0]) / max(clock[-1] - clock[0], 1e-300)
 
 
 def film_frames(

@@ -27,6 +27,14 @@ STATE = """() => {
 }"""
 
 
+PIXEL = """([figure, x, y]) => {
+  const view = [...Bokeh.index.all_views()].find(({model}) => model.type == "Figure" && model.name == figure)
+  const {x: left, y: top} = view.canvas_view.el.getBoundingClientRect()
+  return [left + view.frame.x_scale.compute(x), top + view.frame.y_scale.compute(y)]
+}"""
+"""Where on the page a point of a figure is."""
+
+
 def scene_of(files, name, run):
     return build_scene(open_trajectory(files / f"{name}.nc"), run)
 

@@ -10,7 +10,7 @@ from analysis.explorer.live_run import GRID_FRACTION
 from analysis.structures import count_imperfections, is_circle
 from dynamics import ParticleSettings
 from dynamics.particles import ParticleSystem
-from tests.browser import RETURNED, open_page, serve
+from tests.browser import open_page, serve
 
 CHAPTERS = (
     "numbers",
@@ -64,7 +64,18 @@ def test_a_chapter_opens_by_its_address_moves_and_fits(story, chromium_page, cha
         assert chromium_page.evaluate(OVERFLOW) == 0
 
 
-def test_alignment_makes_a_circle_and_the_setting_is_handed_on(story, chromium_page):
+def open_tab(page):
+    page.get_by_role("button", name="Particles", exact=True).click()
+
+
+def follow_link(page):
+    page.get_by_role("link", name="Particles with the alignment").click()
+
+
+@pytest.mark.parametrize("way", [follow_link, open_tab])
+def test_alignment_makes_a_circle_and_the_setting_is_handed_on(
+    story, chromium_page, way
+):
     page = chromium_page
     open_page(page, f"{story.address}#alignment")
     page.get_by_text("strong alignment: circle 1").wait_for()
@@ -79,10 +90,17 @@ def test_alignment_makes_a_circle_and_the_setting_is_handed_on(story, chromium_p
     page.get_by_text("Link copied").wait_for()
     link = page.evaluate("navigator.clipboard.readText()")
     assert link == f"{story.address}?tab=story#turn"
-    page.get_by_role("link", name="Particles with the alignment").click()
+    address = page.get_by_role("link", name="Particles with the alignment")
+    assert "fa=3.5&seed=27" in address.get_attribute("href")
+    page.get_by_role("slider").press("ArrowRight")
+    page.get_by_text("3.6", exact=True).wait_for()
+    assert "fa=3.6&seed=27" in address.get_attribute("href")
+    page.get_by_role("slider").press("ArrowLeft")
+    way(page)
     page.get_by_role("textbox", name="seed").wait_for()
     assert page.get_by_role("textbox", name="seed").input_value() == "27"
-    assert page.get_by_role("textbox", name="alignment f_a").input_value() == "3.5"
+    slider = page.get_by_role("slider", name="alignment f_a")
+    assert float(slider.get_attribute("aria-valuenow")) == 3.5
 
 
 def test_ten_seeds_are_counted_and_space_pauses(story, chromium_page):
@@ -140,7 +158,6 @@ def test_a_number_can_be_dragged(story, chromium_page):
 
 def test_nothing_moves_for_those_who_asked_for_less_motion(story, chromium):
     context = chromium.new_context(reduced_motion="reduce")
-    context.add_init_script(RETURNED)
     page = context.new_page()
     for chapter in ("alignment", "spike"):
         page.goto("about:blank")

@@ -15,6 +15,12 @@ from matplotlib.collections import PathCollection
 from matplotlib.image import imread
 from matplotlib.text import Text
 
+from analysis.panels.contours import (
+    DARKER,
+    contour_tiles,
+    mark_contours,
+    tile_pixels,
+)
 from analysis.panels.scene import (
     MARKER_SHAPES,
     Arrows,
@@ -28,12 +34,6 @@ from analysis.panels.scene import (
 )
 from analysis.plots.drawing import artists
 from analysis.plots.drawing.axes_decoration import format_tick
-from analysis.plots.drawing.contours import (
-    DARKER,
-    contour_tiles,
-    mark_contours,
-    tile_pixels,
-)
 from analysis.plots.drawing.panel_grid import PanelGrid, default_columns, place_panels
 from dynamics.settings import SettingsError
 

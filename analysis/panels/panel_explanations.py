@@ -62,6 +62,9 @@ PANEL_EXPLANATIONS = {
     " turns bright for all pairs once the network has found the rule.",
     "restricted_loss": "The loss with only the part of the logits that adds by circles,"
     " or without it: it tells the rule from what is known by heart.",
+    "committor": "The share of slightly displaced copies of the run that end with the"
+    " outcome. The mark is the step of the decision: from there on, more than half of"
+    " them end as the run does.",
     "fourier_norms": "How strong each frequency of the embedding is. A few remain.",
 }
 """By name of the panel."""

@@ -1,0 +1,168 @@
+"""The base class of the tabs with a live run: settings, buttons, panels, and curves."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bokeh.document import Document
+from bokeh.models import Column, Row, UIElement
+
+from analysis.explorer.controls import StatusLine, setting_widget
+from analysis.explorer.live_figures import Chart, LiveCharts, LivePanel
+from analysis.explorer.player import Player, advance_within_time
+from analysis.explorer.screen import panel_grid
+from analysis.explorer.theme import (
+    LAST_IF_STACKED,
+    STACKED,
+    parameter_select,
+    text_div,
+)
+from analysis.explorer.view_code import live_view_code
+from analysis.panels.style import StyleName, style_in_use
+
+TEXT_EVERY = 6
+"""Frames between updates of text."""
+CHARTS_EVERY = 10
+"""Frames between updates of curves, whose axes take longer to paint than all points."""
+_PANEL_WIDTH = 300
+"""Smallest width of panels in pixels."""
+
+
+class LivePage:
+    """A tab with a live run. Subclasses make and draw the panels above the curves."""
+
+    unit = "epoch"
+    at_once = 5
+    """Steps that are computed together."""
+    note = ""
+
+    def __init__(
+        self,
+        document: Document,
+        settings: Any,
+        run: Any,
+        charts: Sequence[Chart],
+        style: StyleName = "screen",
+    ) -> None:
+        """settings: fields of the run's settings, seed and pace."""
+        self.document, self.settings, self.run = document, settings, run
+        self.style, self.drawn = style, None
+        self.names = [name for name in settings.param if name not in ("name", "pace")]
+        self.frames, self.due = 0, 0.0
+        self.player = Player(document, self.frame, self.step, self.begin)
+        self.clock = StatusLine("clock", align_self="center", min_width="240px")
+        with style_in_use(style):
+            self.charts = LiveCharts(charts, self.unit)
+        self.stages = panel_grid([], _PANEL_WIDTH)
+        settings.param.watch(self.turn, self.names)
+        self.begin()
+        top = Row(self.player.layout, self.clock.layout, sizing_mode="stretch_width")
+        top.styles = {"flex-wrap": "wrap"}
+        parts = (top, self.stages, self.charts.layout)
+        self.layout = Row(
+            Column(
+                *self.controls(),
+                width=256,
+                margin=(0, 28, 0, 0),
+                stylesheets=[LAST_IF_STACKED],
+            ),
+            Column(*parts, sizing_mode="stretch_width"),
+            sizing_mode="stretch_width",
+            stylesheets=[STACKED],
+        )
+
+    def controls(self) -> list[UIElement]:
+        """The controls beside the panels."""
+        widgets = [setting_widget(self.settings, name) for name in self.names]
+        pace = parameter_select(self.settings, "pace")
+        return [*widgets, pace, text_div(self.note, 12, "muted")]
+
+    # ------------------------------------------------------------ defined by subclasses
+
+    def panel_key(self) -> Any:
+        """What the panels depend on; they are made again when it changes."""
+        return self.run.settings.n
+
+    def make_panels(self) -> Sequence[LivePanel]:
+        raise NotImplementedError
+
+    def measures(self) -> Mapping[str, float]:
+        """The values of the charts."""
+        raise NotImplementedError
+
+    def draw_panels(self) -> None:
+        raise NotImplementedError
+
+    def describe(self) -> None:
+        """Write the lines of text of the panels."""
+        raise NotImplementedError
+
+    def remark(self) -> str:
+        """What is said beside the time."""
+        return ""
+
+    # ------------------------------------------------------------- interface of a tab
+
+    def show(self) -> None:
+        self.player.show()
+
+    def hide(self, briefly: bool = False) -> None:
+        self.player.hide(briefly)
+
+    def python(self, columns: int = 0) -> str:
+        """Python lines that repeat the view."""
+        run = self.run
+        return live_view_code(run.settings, run.seed, run.time, run.unchanged)
+
+    # ------------------------------------------------------------------------ animation
+
+    def turn(self, *events: Any) -> None:
+        """Take changed settings; some restart the run."""
+        if self.run.change(
+            **{name: getattr(self.settings, name) for name in self.names}
+        ):
+            self.begin()
+        self.player.ask()
+
+    def begin(self) -> None:
+        """Restart with the current settings."""
+        self.run.restart()
+        self.charts.clear()
+        self.frames, self.due = 0, 0.0
+        if self.drawn != (key := self.panel_key()):
+            self.drawn = key
+            with style_in_use(self.style):
+                self.stages.children = [panel.layout for panel in self.make_panels()]
+        self.remember()
+        self.player.ask()
+
+    def frame(self, moving: bool) -> None:
+        """Draw a frame, after advancing if `moving` is true."""
+        if moving:
+            self.due += self.settings.pace
+            steps = int(self.due)
+            self.due -= steps
+            advance_within_time(steps, self.run.advance, self.at_once)
+            self.remember()
+        self.draw()
+
+    def step(self) -> None:
+        self.run.advance(1)
+        self.remember()
+
+    def remember(self) -> None:
+        """Add the values of the charts, and pause if the run has diverged."""
+        self.charts.add(x=self.run.time, **self.measures())
+        if self.run.diverged:
+            self.player.pause()
+
+    def draw(self) -> None:
+        paused = not self.player.running
+        self.draw_panels()
+        if paused or self.frames % TEXT_EVERY == 0:
+            self.describe()
+            stopped = f"; the next {self.unit} is not finite: the run has diverged"
+            words = f"{self.unit} {self.run.time}{stopped * self.run.diverged}"
+            self.clock.say(words + self.remark(), paused)
+        if paused or self.frames % CHARTS_EVERY == 0:
+            self.charts.draw()
+        self.frames += 1

@@ -1,0 +1,50 @@
+"""The committor of a run (`analysis.committors`) as a panel of its scene."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import xarray as xr
+
+from analysis.panels.colours import named_colours
+from analysis.panels.scene import Curves, EventMark, Panel, Scene
+
+NAME = "committor"
+
+
+def add_committor(scene: Scene, result: xr.Dataset, seed: int) -> Scene:
+    """A scene with the committor of its run as a panel, and the step of the decision as
+    an event.
+
+    result: as returned by `committors.committor`. seed: that of the run. The scene is
+    returned as it is if the run was not measured."""
+    runs = np.flatnonzero(result["seed"].values == seed)
+    measured = result.isel(run=runs[:1]).dropna("step", subset=[NAME])
+    if not measured["committor"].size:
+        return scene
+    run, until = measured.isel(run=0), int(result.attrs["until"])
+    steps = np.append(run["step"].values, until)
+    sizes, ends = run["displacement"].values, run["outcome"].values
+    shares = run[NAME].transpose("displacement", "step").values
+    values = np.column_stack([shares, np.full(len(sizes), ends)])
+    names = tuple(f"displaced by {size:g}" for size in sizes)
+    curves = Curves(scene.clock_at(steps), values, named_colours(names), names)
+    panel = Panel(
+        NAME,
+        f"committor: {result.attrs['outcome']}",
+        (curves,),
+        x=(float(scene.clock[0]), float(scene.clock[-1]) or 1.0),
+        y=(-0.03, 1.03),
+        x_label=scene.unit,
+        equal=False,
+        note=f"share of {result.attrs['copies']} copies",
+    )
+    decisions = np.atleast_1d(run["decision_step"].values)
+    decisions = np.rint(decisions[np.isfinite(decisions)]).astype(int).tolist()
+    marks = [EventMark("decision", step, step, step) for step in decisions]
+    return replace(
+        scene,
+        panels=(*scene.panels, panel),
+        detect_events=lambda: (*scene.marks, *marks),
+    )
