@@ -133,9 +133,10 @@ def moment_frames(trajectory: xr.Dataset) -> xr.DataArray:
 def _split_accuracies(trajectory: xr.Dataset) -> list[np.ndarray]:
     """Accuracies (run, step) of the training split and of the other one; NaN from where
     a run has diverged."""
+    splits = _splits(trajectory)
     accuracy = mask_diverged(trajectory["accuracy"], trajectory)
     accuracy = accuracy.transpose("run", "step", "split")
-    return [accuracy.sel(split=split).values for split in _splits(trajectory)]
+    return [accuracy.sel(split=split).values for split in splits]
 
 
 def _first_step(reached: np.ndarray, steps: np.ndarray) -> np.ndarray:
