@@ -7,6 +7,7 @@ from .decision_table import COMMITTOR_COLUMNS as COMMITTOR_COLUMNS
 from .decision_table import committor_legend as committor_legend
 from .decision_table import committor_table as committor_table
 from .decision_table import describe_committors as describe_committors
+from .decision_table import describe_events as describe_events
 from .growth_of_differences import largest_exponents as largest_exponents
 from .growth_of_differences import linearized_exponents as linearized_exponents
 from .growth_of_differences import lyapunov as lyapunov

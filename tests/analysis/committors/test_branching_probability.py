@@ -6,14 +6,16 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
-from analysis import binomial_interval, committor
+from analysis import binomial_interval, circles, committor
 from analysis.committors import (
     add_decisions,
     branching_probability,
+    describe_events,
     explained_variance,
     transition_states,
 )
 from analysis.committors.decision import basin_radius
+from analysis.transitions import plateau_escape_times, trajectory_scalar
 from dynamics import (
     ModularSettings,
     ParticleSettings,
@@ -160,6 +162,22 @@ def test_the_command(source, output_of):
             "displacement": 2,
         }
         assert result.attrs["frames_left"] == 0
+
+
+def test_decisions_are_compared_with_escapes_and_formation():
+    source = simulate(ParticleSettings(fa=2.0), runs=3, steps=100, progress=False)
+    result = committor(source, "circle", [0, 20, 40], 30)
+    lines = describe_events(source, result).split("\n")[1:]
+    moment = plateau_escape_times(trajectory_scalar(source, "force"))["escape"]
+    median = float(np.median(moment))
+    assert lines[0].endswith(f"its first level (median: step {median:.0f})")
+    circle = circles(source).values[1:]
+    formed = [int(np.flatnonzero(~row)[-1]) + 1 for row in circle]
+    assert lines[1] == (
+        "2 of 2 runs are decided before their circle forms (median: step"
+        f" {np.median(formed):.0f})"
+    )
+    assert not describe_events(source.isel(step=[0, -1]), result)
 
 
 def test_an_interrupted_measurement_keeps_the_states_that_are_measured(
