@@ -101,7 +101,8 @@ def report(measured: MeasuredTrajectory) -> Report:
         committors.committor_table(result),
         committors.COMMITTOR_COLUMNS,
         committors.committor_legend(result),
-        summary=committors.describe_committors(result),
+        summary=committors.describe_committors(result)
+        + committors.describe_events(measured.trajectory, result),
         figure=lambda: plots.plot_committors(measured.trajectory, result),
     )
 

@@ -18,7 +18,8 @@ from dynamics.trajectory.diverged import mask_diverged
 @in_style
 def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     """The loss of each run, or the norm of the force, and below it the fraction of the
-    copies that end with the outcome; coloured by the end of the run itself."""
+    copies that end with the outcome; coloured by the end of the run itself. Beside it
+    the last embeddings of a run that has the outcome, and of one that has not."""
     title = (
         f"Committors of {result.sizes['run']} runs: {result.attrs['system']},"
         f" {result.attrs['copies']} copies, outcome {result.attrs['outcome']}"
@@ -57,6 +58,15 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     label = f"committor, displacement {sizes[0]:g}"
     below.set(xlabel="step", ylabel=label, xlim=limits, ylim=(-0.03, 1.03))
     below.legend()
+    for has_outcome, colour in ends.items():
+        runs = np.flatnonzero(result["outcome"] == has_outcome)
+        if runs.size and "embedding" in trajectory:
+            place = below.inset_axes((1.02, 0.5 * has_outcome + 0.04, 0.12, 0.42))
+            points = trajectory["embedding"].isel(run=runs[0], step=-1, axis=[0, -1])
+            x, y = points.transpose("axis", "token").values
+            place.scatter(x, y, s=5, color=colour)
+            place.set_aspect("equal")
+            place.set_axis_off()
     return figure
 
 
