@@ -244,6 +244,11 @@ def _kind_of(argument: Any) -> str:
 def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None:
     """Exit with a message for the user; return if the error is a defect of the
     program."""
+    cause: BaseException | None = error
+    while cause is not None:  # compiled code replaces a SystemExit by a SystemError
+        if isinstance(cause, SystemExit):
+            sys.exit(cause.code)
+        cause = cause.__cause__ or cause.__context__
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     if isinstance(error, KeyboardInterrupt):
         resumable = getattr(error, "resumable", None)

@@ -9,6 +9,8 @@ import time
 import pytest
 
 from analysis.command_line.interrupts import BEFORE_START, MESSAGE
+from analysis.command_line.options import PictureOptions
+from analysis.command_line.parsing import run_command
 from dynamics.trajectory.parts import closed_parts
 
 
@@ -85,3 +87,15 @@ def test_a_command_that_has_ended_is_not_interrupted(environment, tmp_path, name
     process = start(environment, "-m", "sims.runs")
     assert process.communicate()[1] == ""
     assert process.returncode == 0
+
+
+def test_an_exit_within_compiled_code_keeps_its_code(monkeypatch):
+    """Compiled code replaces a SystemExit by a SystemError."""
+
+    def main(options):
+        raise SystemError("an exception set") from SystemExit(143)
+
+    monkeypatch.setattr("sys.argv", ["command"])
+    with pytest.raises(SystemExit) as end:
+        run_command(main, PictureOptions, "command")
+    assert end.value.code == 143
