@@ -61,8 +61,7 @@ class Player {
     if (!this.stage || this.stage.pending || !this.find_bar()) return
     const place = Math.floor(this.place)
     this.say(place)
-    this.figures.paint(place)
-    requestAnimationFrame(() => { this.painted++ })
+    this.figures.paint(place).then(() => { this.painted++ })
   }
 
   say(place) {  // show the position on the bar
