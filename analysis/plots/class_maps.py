@@ -238,9 +238,11 @@ def _draw_pair_sums(
         (~trained, 0.8, white, rgb[~trained].tolist(), 2),
     ):
         look: dict[str, Any] = {"c": faces, "edgecolors": edges, "zorder": 2}
-        axes.scatter(*places[of].T, s=area * size, linewidths=width * thin, **look)
+        x, y = places[of].T
+        axes.scatter(x, y, s=area * size, linewidths=width * thin, **look)
     cross: dict[str, Any] = {"c": black, "marker": "x", "zorder": 3}
-    axes.scatter(*places[wrong].T, s=0.45 * size, linewidths=thin, **cross)
+    x, y = places[wrong].T
+    axes.scatter(x, y, s=0.45 * size, linewidths=thin, **cross)
 
 
 def _draw_class_numbers(

@@ -5,6 +5,7 @@ The title of each panel states what its lines and bands are; bands are omitted i
 are too few runs."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -60,7 +61,7 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
     places = np.broadcast_to(step[:, None], growth.shape)
     for sign, kind in ((1, "growing"), (-1, "decaying")):
         visible = sign * growth > NULL_MODE_TOLERANCE * largest
-        look = {"s": 4, "color": colour_of(kind), "linewidths": 0}
+        look: dict[str, Any] = {"s": 4, "color": colour_of(kind), "linewidths": 0}
         panel.scatter(places[visible], growth[visible], label=kind, **look)
     panel.set_yscale("symlog", linthresh=linear, linscale=1.0)
     threshold = result.attrs["threshold"]
@@ -181,7 +182,7 @@ def _plane(panel: Axes, result: xr.Dataset) -> None:
         result[name].isel(step=-1).values for name in ("growth_rate", "rotation_rate")
     )
     kinds = np.where(growth > 0, colour_of("growing"), colour_of("decaying")).ravel()
-    look = {"s": 5, "color": kinds, "linewidths": 0, "alpha": 0.5}
+    look: dict[str, Any] = {"s": 5, "color": kinds, "linewidths": 0, "alpha": 0.5}
     panel.scatter(growth.ravel(), rotation.ravel(), **look)
     panel.axvline(0, color=colour("muted"), linewidth=0.8)
     panel.set(

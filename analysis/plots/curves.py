@@ -103,10 +103,10 @@ def draw_survival(
     if end is not None:
         rows = np.hstack([rows, rows[:, -1:]])
         rows[0, -1] = end
-    time, waiting, *ends = rows
+    time, waiting, low, high = rows
     axes.step(time, waiting, where="post", color=colour, **line)
     look: dict[str, Any] = {"color": colour, "alpha": band, "linewidth": 0}
-    axes.fill_between(time, *ends, step="post", **look)
+    axes.fill_between(time, low, high, step="post", **look)
 
 
 def set_log_loss_axis(axes: Axes, losses: np.ndarray) -> np.ndarray:

@@ -3,6 +3,8 @@
 The title of each panel states what its lines and bands are; bands are omitted if there
 are too few runs."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -42,7 +44,7 @@ def _eigenvalues(panel: Axes, result: xr.Dataset) -> None:
         (values[:, :half], "growing", "smallest"),
     ):
         steps = np.broadcast_to(step[:, None], part.shape)
-        look = {"s": 9, "color": colour_of(role), "linewidths": 0}
+        look: dict[str, Any] = {"s": 9, "color": colour_of(role), "linewidths": 0}
         panel.scatter(steps, part, label=label, **look)
     panel.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(size) - 4))
     low, high = panel.get_ylim()
@@ -75,8 +77,15 @@ def plot_errors(
     panel: Axes, values: xr.DataArray, errors: xr.DataArray, role: str
 ) -> None:
     """Draw bars of the errors of values (run, step) of the first run."""
-    look = {"linewidth": 0, "elinewidth": 1.2, "capsize": 3, "color": colour_of(role)}
-    panel.errorbar(values["step"], values[0], errors[0], **look)
+    panel.errorbar(
+        values["step"],
+        values[0],
+        errors[0],
+        linewidth=0,
+        elinewidth=1.2,
+        capsize=3,
+        color=colour_of(role),
+    )
 
 
 def _fractions(panel: Axes, result: xr.Dataset) -> None:

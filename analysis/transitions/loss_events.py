@@ -197,10 +197,12 @@ def event_table(
     for run, frames in enumerate(_valid_frames_of_runs(values)):
         if len(frames.values):
             for event in detect_events(frames.values, config):
-                moments = (event.begin, event.middle, event.end)
-                steps = map(frames.step_at, moments)
-                changes = dict(zip(MOMENTS, steps, strict=True))
-                rows.append((run, event._replace(**changes)))
+                at_steps = event._replace(
+                    begin=frames.step_at(event.begin),
+                    middle=frames.step_at(event.middle),
+                    end=frames.step_at(event.end),
+                )
+                rows.append((run, at_steps))
     columns = {}
     for name, (kind, long_name) in _EVENT_COLUMNS.items():
         column = np.array([getattr(event, name) for _, event in rows], kind)

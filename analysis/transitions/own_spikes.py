@@ -81,19 +81,12 @@ def attribute_own_spikes(
         _examine(model, spike, layers, norm)
         for spike in tqdm(spikes, "spikes", disable=None, leave=False)
     ]
-    by_layer = ("frozen", "alone")
-    result = xr.Dataset(
-        {
-            name: (
-                ("spike", "layer") if name in by_layer else ("spike",),
-                np.array([row[name] for row in rows]).reshape(
-                    (len(rows), len(layers)) if name in by_layer else len(rows)
-                ),
-            )
-            for name in (*_VARIABLES, *(_NORM_VARIABLES if norm is not None else ()))
-        },
-        {"layer": list(layers)},
-    )
+    variables = {}
+    for name in _VARIABLES + (_NORM_VARIABLES if norm is not None else ()):
+        dims = ("spike", "layer") if name in _BY_LAYER else ("spike",)
+        shape = (len(rows), len(layers))[: len(dims)]
+        variables[name] = (dims, np.array([row[name] for row in rows]).reshape(shape))
+    result = xr.Dataset(variables, {"layer": list(layers)})
     for name in ("run", "seed", "step"):
         values = np.array([getattr(spike, name) for spike in spikes], np.int64)
         result[name] = ("spike", values)
@@ -102,6 +95,7 @@ def attribute_own_spikes(
 
 _VARIABLES = ("at", "loss_before", "loss_after", "cause", "frozen", "alone")
 _NORM_VARIABLES = ("flipped", "unflipped")
+_BY_LAYER = ("frozen", "alone")
 
 
 def _normalisation(
