@@ -69,7 +69,11 @@ def identify_system(
         backend, backends, settings, device, lambda: fastest_backend(settings, runs)
     )
     return SystemIdentity(
-        settings, device, kind.numerics_version + fast_line(settings), backends, name
+        settings,
+        device,
+        kind.numerics_version + fast_sums_version(settings),
+        backends,
+        name,
     )
 
 
@@ -86,14 +90,12 @@ def complete_settings(settings: AnySettings) -> AnySettings:
     return dataclasses.replace(settings, **changes)
 
 
-def fast_line(settings: Settings) -> bool:
-    """Whether complete settings select fast sums of particles on a line, whose numerics
-    version is one higher than that of other particles."""
-    return (
-        isinstance(settings, ParticleSettings)
-        and settings.method == "mesh"
-        and settings.dim == 1
-    )
+def fast_sums_version(settings: Settings) -> int:
+    """What fast sums of particles add to the numerics version of complete settings: 0
+    for direct sums."""
+    if not isinstance(settings, ParticleSettings) or settings.method != "mesh":
+        return 0
+    return 2 if settings.dim == 1 else 1
 
 
 def fastest_backend(settings: Settings, runs: int) -> str:

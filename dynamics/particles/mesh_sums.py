@@ -267,7 +267,8 @@ def largest_cube(count: int, dim: int, constants: Splitting) -> int:
     """Number of nodes of the largest mesh for `count` points whose axes are equally
     long."""
     nodes = _lengths(dim, constants).astype(float) ** dim
-    return int(max(nodes[0], *nodes[nodes <= most_nodes(count, dim)]))
+    possible = nodes[nodes <= most_nodes(count, dim)]
+    return int(possible.max(initial=nodes[0]))
 
 
 def _near_pairs(points: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:

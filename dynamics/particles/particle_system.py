@@ -45,7 +45,7 @@ from dynamics.system import DEFAULT_CLOCK
 from dynamics.system_kinds import (
     SYSTEM_KINDS,
     complete_settings,
-    fast_line,
+    fast_sums_version,
     resolve_device,
 )
 from dynamics.tasks import all_pairs
@@ -104,7 +104,7 @@ class ParticleSystem:
         self.device = resolve_device(device, SYSTEM_KINDS["particles"])
         self.ensemble_width = 0
         self.settings = s = complete_settings(settings)
-        self.numerics_version += fast_line(s)
+        self.numerics_version += fast_sums_version(s)
         self.variables = {
             "embedding": ("token", "axis"),
             "gradient_norm": ("layer",),
