@@ -79,7 +79,8 @@ def test_a_diverged_run_is_filmed_until_its_last_frame(small_runs, film):
     trajectory = open_trajectory(small_runs["wild"])
     valid = int((trajectory["step"] <= trajectory["last_step"][0]).sum())
     assert 0 < valid < trajectory.sizes["step"]
-    assert film("wild", "--run 0 --width 320 --panels embedding loss")[1] == valid + 9
+    options = "--run 0 --width 320 --time even --panels embedding loss"
+    assert film("wild", options)[1] == valid + 9
 
 
 def test_a_missing_encoder_is_told(small_runs, output_of, monkeypatch):
