@@ -455,7 +455,7 @@ def test_commands_for_another_system_refuse_the_example_in_a_line(
 def test_a_film_of_the_example(output_of):
     run(runs=2, steps=5, out="few.nc").close()
     assert "every recorded frame" in output_of(
-        "analysis.film few.nc --out a.gif --width 480"
+        "analysis.film few.nc --out a.gif --width 480 --time even"
     )
     assert pathlib.Path("a.gif").read_bytes()[:3] == b"GIF"
 

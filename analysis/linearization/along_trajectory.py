@@ -101,10 +101,12 @@ def linearize_trajectory(
 def _check_system(trajectory: xr.Dataset) -> Settings:
     settings = read_settings(trajectory)
     kinds = (ParticleSettings, ModularSettings, SparseSettings)
-    if not isinstance(settings, kinds):
-        names = ", ".join(kind.system for kind in kinds)
+    # a user's system may have settings that are derived from these
+    systems = [kind.system for kind in kinds]
+    if settings.system not in systems:
         raise TrajectoryError(
-            f"attribute system: found {settings.system}, expected one of {names}"
+            f"attribute system: found {settings.system}, expected one of"
+            f" {', '.join(systems)}"
         )
     return settings
 
