@@ -245,10 +245,10 @@ def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None
     """Exit with a message for the user; return if the error is a defect of the
     program."""
     cause: BaseException | None = error
-    while cause is not None:  # compiled code replaces a SystemExit by a SystemError
-        if isinstance(cause, SystemExit):
-            sys.exit(cause.code)
+    while isinstance(cause, SystemError):  # compiled code replaces a SystemExit by it
         cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, SystemExit):
+        sys.exit(cause.code)
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     if isinstance(error, KeyboardInterrupt):
         resumable = getattr(error, "resumable", None)

@@ -3,7 +3,6 @@ curvlinops; the command."""
 
 import copy
 import signal
-import sys
 
 import numpy as np
 import pytest
@@ -665,7 +664,7 @@ def test_other_files_and_options_are_refused_in_one_line(
             dynamics.Selection(),
             trust_model=False,
             probes=3,
-            log=sys.stdout,
+            progress=print,
             **nothing,
         )
     bare = dynamics.open_trajectory(recorded[0])

@@ -60,7 +60,7 @@ ANALYSES = [
     "landscape modular.nc --points 9 --plane lines",
     "llc modular.nc --runs 2 --frames 3 --draws 20",
     "noise modular.nc --runs 2 --frames 4",
-    "overview sparse.nc --runs 4",
+    "overview sparse.nc --runs 4 --show loss speed rank",
     "pair_law modular.nc --runs 3",
     "progress transformer.nc",
     "scaling --n 5 7 11 --runs 6 --length 20",

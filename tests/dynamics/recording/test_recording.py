@@ -839,7 +839,8 @@ def train(path, killed_at):
                 os.kill(os.getpid(), signal.SIGKILL)
             recording.step(loss=loss)
     assert weights_of(model) == plain_weights(40)
-    assert dynamics.open_trajectory(path)["step"].values.tolist() == list(range(0, 40, 3))
+    steps = dynamics.open_trajectory(path)["step"].values.tolist()
+    assert steps == [*range(0, 40, 3), 40], steps
 
 def in_child(path, killed_at):
     child = os.fork()

@@ -81,7 +81,7 @@ def test_every_combination_is_trained_with_every_seed(script):
         np.testing.assert_array_equal(point["final_loss"], loss)
         first = trajectory["first"].isel(run=0)
         assert point["lowest_first"] == first.min()
-        assert point["last_step"] == 15
+        assert point["last_step"] == 19
     with open_trajectory(f"runs/{point['file'].item()}".replace("*", "0")) as one:
         assert one.sizes["run"] == 1
 
