@@ -165,20 +165,6 @@ class Particles {
     return count;
   }
 
-  // Mean distance of the pair sums of a class from the nearest other one of this class, and from the nearest of another.
-  nearestDistances(residue) {
-    const {sums, residue: classes} = this, totals = [0, 0], first = this.classStart[residue], end = this.classStart[residue + 1];
-    for (let p = first; p < end; p++) {
-      const nearest = [Infinity, Infinity];
-      for (let q = 0; q < classes.length; q++) {
-        const kind = classes[q] === residue ? 0 : 1, distance = Math.hypot(sums[2 * p] - sums[2 * q], sums[2 * p + 1] - sums[2 * q + 1]);
-        if (q !== p) nearest[kind] = Math.min(nearest[kind], distance);
-      }
-      nearest.forEach((distance, kind) => { totals[kind] += distance / (end - first); });
-    }
-    return totals;
-  }
-
   verdict() {
     if (this.circularity() < CIRCLE_RATIO) return "circle";
     return this.imperfections() <= GRID_FRACTION * this.pairs.length ? "grid" : "neither";
@@ -213,7 +199,7 @@ if (globalThis.customElements) {
   <label>seed <input class="seed" type="number" min="0"></label>
   <label><input class="sums" type="checkbox" checked> sums of pairs</label></div>`;
 
-  // Attributes: seed; fa; rate, steps a second; last, the step after which the next seed begins; sums and controls,
+  // Attributes: seed; fa; rate, steps a second; last, the step after which it begins again; sums and controls,
   // "no" hides them; and pair ("3 5"), which marks two numbers and the class of their sum. Event "judged": the verdict, every ten steps; "pair": another pair.
   class ParticleView extends HTMLElement {
     connectedCallback() {
@@ -329,7 +315,7 @@ if (globalThis.customElements) {
       this.particles.advance(steps);
       if (held) held.from = this.particles.x;
       if (Math.trunc(before / VERDICT_EVERY) !== Math.trunc(this.particles.step / VERDICT_EVERY)) this.judge();
-      if (this.particles.step >= this.end) this.restart(this.nextSeed());
+      if (this.particles.step >= this.end) this.restart(Number(this.seed.value));
       this.draw();
     }
 
@@ -354,16 +340,18 @@ if (globalThis.customElements) {
       pen.clearRect(0, 0, size, size);
       if (this.sums.checked) {
         particles.pairs.forEach(([i, j], k) => {
-          pen.globalAlpha = chosen < 0 || particles.residue[k] === chosen ? 0.75 : 0.12;
+          pen.globalAlpha = chosen < 0 || particles.residue[k] === chosen ? 0.75 : 0.25;
           pen.fillStyle = colour(particles.residue[k]);
           disc(...at(particles.sums, k), particles.residue[k] === chosen ? 5 : 3);
           pen.fill();
           if (pair.length && i === Math.min(...pair) && j === Math.max(...pair)) {
             pen.strokeStyle = ink; pen.globalAlpha = 1; pen.lineWidth = 1.5;
             disc(...at(particles.sums, k), 8); pen.stroke();
-            for (const number of pair) {
-              pen.beginPath(); pen.moveTo(...at(particles.x, number)); pen.lineTo(...at(particles.sums, k)); pen.stroke();
+            for (const number of pair) { // from the centre to the number, and on to the sum
+              pen.beginPath(); pen.moveTo(size / 2, size / 2); pen.lineTo(...at(particles.x, number)); pen.lineTo(...at(particles.sums, k)); pen.stroke();
             }
+            pen.fillStyle = ink;
+            disc(size / 2, size / 2, 3.5); pen.fill();
           }
         });
       }

@@ -8,15 +8,15 @@ if (globalThis.customElements) {
   const CHAPTERS = [
     {id: "numbers", title: "Seventeen numbers", view: {sums: "no", controls: "no", rate: 30, last: 360, seed: 26}, text: [
       "A network that learns to add gives every number a point, and moves the points while it learns.",
-      "Here are the points of 0 to 16. There is no network yet: forces move them."]},
+      "Here are the points of 0 to 16. There is no network yet: forces between the points move them."]},
     {id: "sums", title: "Equal sums attract", view: {pair: "3 5", controls: "no", rate: 20, last: 400, seed: 26}, text: [
-      "Add the positions of 3 and 5, as arrows from the centre: the ring is their sum. Numbers count as on a clock with 17 hours, so 12 + 13 is 8 as well. The large dots are all sums that are 8.",
+      "Add the positions of 3 and 5 as seen from the centre, the small dot: the ring is their sum. Numbers count as on a clock with 17 hours, so 12 + 13 is 8 as well. The large dots are all sums that are 8.",
       "Equal sums attract each other. Different sums repel each other.",
       "Click two other numbers, or drag one."]},
     {id: "alignment", title: "Alignment makes a circle", view: {seed: 26}, text: [
       "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock.",
       "Set the alignment to 0.5 and try other seeds, which are random starts: many end as a grid, with clumps of equal sums in rows."]},
-    {id: "network", title: "A network does it too", text: [
+    {id: "network", title: "Some networks do it too", text: [
       "First picture: a network learns to add from examples, and training pulls its points along the blue arrows. Second: particles from the same start. Both end as a circle with the numbers in the same order.",
       "The orange arrows are the forces of particles at the network's points. They agree with the blue ones in part, mostly because both push outward. Forces are a model of training.",
       `Not every network does it: of ${networks} with these settings, ${circles} form a circle and ${grids} a grid.`]},
@@ -25,12 +25,12 @@ if (globalThis.customElements) {
       "At every fifth step, 100 copies of the points are shifted a little and run on. The curves are the share of copies that become circles. At 1 or 0 the shape is decided: small shifts no longer change it."]},
     {id: "transformer", title: "First by heart, then by rule", text: [
       "A transformer, a network with attention, learns to add modulo 43 from half of all sums. After 200 epochs, which are passes through these sums, it knows them by heart, and most new sums are wrong.",
-      "Training goes on. Its numbers form circles, of which one is shown, and the loss of new sums, its error, falls. Shades are the phases of training. After 4700 epochs it adds numbers that it has never seen together."]},
-    {id: "spike", title: "A jump of the loss", text: [
+      "Training goes on. Its numbers form circles, of which one is shown, and the loss of new sums, its error, first rises and then falls. Shades are the phases of training. After 4700 epochs it adds numbers that it has never seen together."]},
+    {id: "spike", title: "A spike of the loss", text: [
       "This network says whether the sum of five bits is even or odd. Each dot is an input. Its direction from the centre decides the answer: blue or orange.",
-      "Near step 37,045 the loss jumps. Groups of dots cross a boundary within one step, and their answers are wrong (rings). Training brings them back."]},
+      "Near step 37,045 the loss jumps: a spike. Groups of dots cross a boundary within one step, and their answers are wrong (rings). Training brings most of them back."]},
     {id: "turn", title: "Your turn", view: {}, text: [
-      "Equal sums attract, different sums repel. Strong alignment makes a circle, weak alignment a grid. Some networks form the same circle, though no force is written into them.",
+      "Equal sums attract, different sums repel. Strong alignment makes a circle, weak alignment often a grid. Some networks form the same circle, though no force is written into them.",
       "Go on from here:"]},
   ];
   const WEAK = 1.5, STRONG = 3.5, COUNTED = 300, SHAPES = ["circle", "grid", "neither"], TEN = 10, PAUSE = 2000;
@@ -206,6 +206,7 @@ if (globalThis.customElements) {
       this.select(".picture").replaceChildren();
       if (view) this.showParticles(id, view);
       else this.showRecord(StoryData[id]);
+      if (byHand && this.select("h2").getBoundingClientRect().top < 0) this.select("h2").scrollIntoView();
     }
 
     // A button beside the text of a chapter.
@@ -218,15 +219,17 @@ if (globalThis.customElements) {
       for (const [name, value] of Object.entries(view)) particles.setAttribute(name, value);
       this.select(".picture").append(particles);
       if (id === "turn") this.offerSetting(particles);
-      if (id === "sums") this.tellDistances(particles);
+      if (id === "sums") this.tellNeighbours(particles);
       if (id === "alignment") this.countShapes(particles);
     }
 
-    tellDistances(view) {
+    tellNeighbours(view) {
+      let atStart = 0;
       const tell = () => {
-        const [a, b] = view.getAttribute("pair").split(" ").map(Number), {n} = view.particles, sum = (a + b) % n;
-        const [within, between] = view.particles.nearestDistances(sum).map((distance) => distance.toFixed(1));
-        this.select(".live").textContent = `${a} + ${b} = ${sum}${a + b < n ? "" : ` (${a + b} − ${n})`}. Sums equal to ${sum} are ${within} from the nearest equal sum, and ${between} from the nearest other one.`;
+        const [a, b] = view.getAttribute("pair").split(" ").map(Number), {n, pairs, step} = view.particles;
+        const nearEqual = pairs.length - view.particles.imperfections();
+        if (step === 0) atStart = nearEqual;
+        this.select(".live").textContent = `${a} + ${b} = ${(a + b) % n}${a + b < n ? "" : ` (${a + b} − ${n})`}. Of all ${pairs.length} sums, ${nearEqual} have an equal sum as their nearest neighbour. At the start ${atStart} had one.`;
       };
       view.addEventListener("judged", tell);
       view.addEventListener("pair", tell);
