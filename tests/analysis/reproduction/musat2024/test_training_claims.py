@@ -3,6 +3,7 @@ made evidence."""
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from analysis.forces.alignment import embedding_pair_sums
 from analysis.reproduction.musat2024 import (
@@ -158,7 +159,7 @@ def angles(effect, noise):
         ("ca.classifier", classifiers, {NO, OPEN}, {PARTLY}),
         ("ca.halt", halt, {OPEN}, {PARTLY}),
         ("ca.figure6", sizes, {NO}, {PARTLY, YES}),
-        ("ca.distance", neighbours, {NO, OPEN}, {OPEN, NO, PARTLY}),
+        ("ca.distance", neighbours, {NO, OPEN, PARTLY}, {OPEN, PARTLY}),
         ("ca.audit", audits, {NO}, {PARTLY, NO}),
         ("ca.weight-angles", angles, {NO}, {PARTLY}),
     ],
@@ -167,6 +168,18 @@ def test_verdicts_follow_the_size_of_effects(experiment, made, opposite, small, 
     for effect, expected in ((1, {YES}), (-1, opposite), (0.1, small)):
         outcome = verdicts(made(effect, noise), experiment)
         assert set(outcome.values()) == expected, effect
+
+
+@pytest.mark.parametrize(("power", "expected"), [(1, YES), (3, PARTLY), (-0.5, NO)])
+def test_a_push_that_falls_by_another_power_is_partly_reproduced(
+    power, expected, noise
+):
+    evidence = neighbours(1, noise)
+    powers = evidence["repulsion_power"]
+    best = power + xr.zeros_like(evidence["like_rank"]) + 5 * noise[:2]
+    evidence["by_repulsion"] = 0.5 - 0.01 * (powers - best) ** 2
+    outcome = verdicts(evidence, "ca.distance")
+    assert outcome["CA.s5.1.inverse"] == expected
 
 
 @pytest.mark.parametrize(
