@@ -30,7 +30,8 @@ DEFAULT_WIDTH = 960
 
 MIN_WIDTH, MAX_WIDTH, MIN_PANEL_WIDTH = 120, 7680, 40
 _MIN_PRINTED_PANEL, _MIN_COLUMN_PANEL = 220, 150
-"""Smallest width in pixels of a panel in a picture for print, and for one column."""
+"""Smallest width in pixels of a panel in the style paper, and in a picture for one
+column."""
 _MAX_HEIGHT = 240.0
 """Largest height in mm of a picture for one column."""
 _MAX_COLUMN_PANELS = 8
@@ -95,7 +96,7 @@ class PanelOptions:
     """Draw the picture for one column: 85 mm wide in the style paper, and as narrow in
     the others."""
     model: Path | None = None
-    """For a model from outside: model file, a Python file, which is executed, for the
+    """Model file of a model from outside: a Python file, which is executed to draw the
     classes behind the pair sums. Default: the model file in the trajectory, if it has
     run on this computer."""
     trust_model: bool = False

@@ -66,7 +66,7 @@ class ModelOptions(AnalysisOptions):
     """Measure trajectories, with the functions of a model from outside."""
 
     model: Path | None = None
-    """For a model from outside: model file, a Python file, which is executed. Default:
+    """Model file of a model from outside: a Python file, which is executed. Default:
     the model file that sims.collect --model stored in the trajectory."""
     trust_model: bool = False
     """Run the model file that is stored in the trajectory, even if it never ran on this

@@ -209,7 +209,8 @@ class _Counts:
         )
 
     def measure(self, groups: Sequence[Starts], bar: tqdm) -> None:
-        """Measure the copies of states, a portion of a group at a time."""
+        """Run the copies of the states in each group and count their outcomes, in portions
+        that are computed together."""
         most = PORTION if self.scheduler is None else PORTION // 10
         width = max(1, most // (self.copies * len(self.sizes)))
         portions: list[Starts] = []
@@ -222,7 +223,8 @@ class _Counts:
             bar.update(ends.sizes["run"] // (self.copies * len(self.sizes)))
 
     def ends(self, portions: Sequence[Starts], bar: tqdm) -> Iterator[xr.Dataset]:
-        """The copies of each portion, in any order."""
+        """The end states of the copies of each portion; on a cluster in the order in
+        which they are finished."""
         if self.scheduler is None:
             for portion in portions:
                 yield branch_copies(self.trajectory, portion, **self.options)
@@ -232,7 +234,7 @@ class _Counts:
             )
 
     def _count(self, ends: xr.Dataset) -> None:
-        """Add the successes and trials of the copies of whole states."""
+        """Store how many copies of each state end and how many of them have the outcome."""
         trials = (ends["last_step"] >= self.until).values
         successes = ends_so(self.function, ends) & trials
         shape = (2, -1, len(self.sizes), self.copies)

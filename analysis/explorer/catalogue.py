@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from analysis.output import plain_stem
 from analysis.panels.common_panels import RecordedRun
 from analysis.statistics.run_success import evaluation_split, success_mask
 from analysis.structures.circles_and_grids import (
@@ -27,7 +28,7 @@ from analysis.transitions.loss_events import (
 )
 from dynamics.errors import TrajectoryError
 from dynamics.trajectory.diverged import not_diverged
-from dynamics.trajectory.netcdf import NETCDF_LOCK
+from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
 RESULT_ANALYSES = ("circuits", "events", "fate")
@@ -124,7 +125,7 @@ def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
 
 def stored_result_path(path: Path, analysis: str) -> Path:
     """Path of the result of an analysis of a trajectory."""
-    return path.parent / f"{path.stem}-{analysis}.nc"
+    return path.parent / f"{plain_stem(path)}-{analysis}.nc"
 
 
 def read_result(path: Path, analysis: str) -> xr.Dataset | None:
@@ -136,7 +137,7 @@ def read_result(path: Path, analysis: str) -> xr.Dataset | None:
     try:
         with NETCDF_LOCK, xr.open_dataset(beside) as result:
             stored = result.load()
-    except (OSError, ValueError, RuntimeError):  # not a NetCDF file, or damaged
+    except READ_ERRORS:
         return None
     what = {"trajectory": path.name, "result_of": f"analysis.{analysis}"}
     return stored if what.items() <= stored.attrs.items() else None
@@ -148,8 +149,8 @@ def _beside(
     analysis: str,
     read: Callable[[xr.Dataset, xr.Dataset], list],
 ) -> list:
-    """Values per run from a result beside the file, which a function reads; empty
-    unless the result matches this file and its runs."""
+    """Values by run that the function `read` takes from the result of an analysis beside
+    the file; empty unless the result is of this file and its runs."""
     result = read_result(path, analysis)
     if result is None:
         return []

@@ -79,7 +79,7 @@ class Page:
         self.makers, self.first = makers, first
         self.made: dict[str, Tab] = {}
         self.reached: dict[str, list[bytes]] = {}
-        """Settings of particles that were reached in the story."""
+        """Settings of the particles that the reader has chosen in the story."""
         self.open_tab = ""
         self.names = list(makers)
         self.tabs = RadioButtonGroup(

@@ -28,8 +28,7 @@ class ViewSettings(param.Parameterized):
 
 
 def default_panel_names(*runs: Sequence[str]) -> list[str]:
-    """Names of the panels that are shown of one run, or of two, when the page opens:
-    the main panels of each and its committor, in the order of its panels.
+    """Names of the panels that the page shows at first, of one run or of two: the main panels of each and its committor, in the order of its panels.
 
     runs: names of the panels of each run."""
     main = {name for names in runs for name in main_panel_names(names)} | {"committor"}

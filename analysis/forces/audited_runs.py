@@ -135,8 +135,9 @@ def read_audited_run(
 
 
 def number_names(trajectory: xr.Dataset, model: ModelFile | None) -> np.ndarray:
-    """The names (token,) of the numbers under which a model from outside adds. Raises
-    TrajectoryError, SettingsError if there are none."""
+    """The numbers (token,) that the tokens stand for, if a model from outside adds
+    numbers with other names. Raises TrajectoryError, SettingsError if there are
+    none."""
     n = numbers_modulo(trajectory)
     if model is None:
         if not adds_numbers(trajectory):

@@ -33,7 +33,7 @@ from analysis.transitions.spike_attribution import (
 )
 from analysis.transitions.spike_replays import MAX_FRAMES_BEFORE_PEAK, RecordedSpike
 from dynamics.recording.model_file import ModelFile
-from dynamics.recording.model_loss import ModelLoss, RecordedModel
+from dynamics.recording.model_loss import FlatLoss, ModelLoss, RecordedModel
 from dynamics.recording.quantities import near_names
 from dynamics.recording.recorded_network import RecordedNetwork, recorded_loss
 from dynamics.settings import SettingsError
@@ -159,7 +159,10 @@ def _examine(
     frames = range(max(0, peak - MAX_FRAMES_BEFORE_PEAK), min(peak + 2, len(steps)))
     with torch.no_grad():
         losses = np.array(
-            [_mean_loss(model, spike.run, f, model.row(spike.run, f)) for f in frames]
+            [
+                _mean_loss(model.losses(spike.run, frame), model.row(spike.run, frame))
+                for frame in frames
+            ]
         )
         rise = locate_loss_rise(losses, float(losses.min()))
         nothing = np.full(len(layers), np.nan)
@@ -177,9 +180,10 @@ def _examine(
         change = _Change(*(model.row(spike.run, at) for at in (frame, frame + 1)))
         first, last = losses[rise.step : rise.step + 2]
 
+        batch_losses = model.losses(spike.run, frame + 1)
+
         def remaining(row: torch.Tensor) -> float:
-            loss = _mean_loss(model, spike.run, frame + 1, row)
-            return (loss - first) / (last - first)
+            return (_mean_loss(batch_losses, row) - first) / (last - first)
 
         masks = layers.values()
         frozen = [remaining(torch.where(m, change.before, change.after)) for m in masks]
@@ -198,9 +202,8 @@ def _examine(
     return result
 
 
-def _mean_loss(model: RecordedModel, run: int, frame: int, row: torch.Tensor) -> float:
-    """The mean loss of the batches at flat parameters, with the buffers of a frame."""
-    losses = model.losses(run, frame)
+def _mean_loss(losses: Sequence[FlatLoss], row: torch.Tensor) -> float:
+    """The mean loss of the batches at flat parameters."""
     return float(sum(float(loss(row)) for loss in losses)) / len(losses)
 
 

@@ -21,7 +21,7 @@ SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 """Suffixes of the files in a folder that are taken for checkpoints."""
 
 MODEL_NAMES = ("model.safetensors", "pytorch_model.bin")
-"""Names of the weights in the folders checkpoint-500 and so on of a Trainer."""
+"""Names of the files of weights in a folder of a Trainer, such as checkpoint-500."""
 
 FOLDER = re.compile(r"checkpoint-\d+")
 
@@ -220,8 +220,8 @@ def _parts(content: Any) -> dict[str, Any]:
 
 
 def _is_tree(content: Any) -> bool:
-    """Whether nested mappings contain tensors alone, as those of a layered model do, or
-    are a state dict."""
+    """Whether content is a state dict, or nested mappings of layers that contain tensors
+    only."""
     if _is_state_dict(content):
         return True
     parts = _parts(content).values()

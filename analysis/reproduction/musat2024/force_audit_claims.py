@@ -6,7 +6,6 @@ distance in each force (CA section 5.1)."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -19,7 +18,6 @@ from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier_claims import load_classifier
 from analysis.reproduction.verification import (
     Estimate,
-    Measure,
     Params,
     RequiredRuns,
     Runner,
@@ -96,27 +94,17 @@ AUDIT = declare_experiment(
 )
 
 
-def at_epoch(evidence: xr.Dataset, epoch: int) -> xr.Dataset:
-    """Evidence at the recorded epoch nearest to one."""
-    return evidence.sel(epoch=epoch, method="nearest")
-
-
 def fields_r_squared(evidence: xr.Dataset, epoch: int) -> Estimate:
     """Mean R² of the four fields at weight decay 1; in the note, that of the law with
     its own constants."""
     fields, law = (
-        mean_of(at_epoch(evidence, epoch), "networks", name=name, weight_decay=1)
+        mean_of(
+            networks.at_epoch(evidence, epoch), "networks", name=name, weight_decay=1
+        )
         for name in ("r_squared", "law_r_squared")
     )
     note = f"{law.value:.2f} with the paper's constants"
     return fields._replace(note=fields.note or note)
-
-
-def near_epoch(
-    evidence: xr.Dataset, estimator: Measure, epoch: int, **selection: Any
-) -> Estimate:
-    """An estimate at the recorded epoch nearest to one."""
-    return estimator(at_epoch(evidence, epoch), **selection)
 
 
 def excess_change(evidence: xr.Dataset) -> Estimate:
@@ -209,7 +197,7 @@ def best_power(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
     neighbours; the interval is a jackknife interval. At the end of the powers tried it
     is no estimate, which the note says."""
     powers = evidence[f"{kind}_power"].values
-    values = at_epoch(evidence, epoch)[f"by_{kind}"]
+    values = networks.at_epoch(evidence, epoch)[f"by_{kind}"]
     curves = values.dropna("run").transpose("run", ...).values
     if not len(curves):
         return Estimate(NO_INTERVAL, 0, "networks", note="no network has a gradient")
@@ -231,7 +219,7 @@ def neighbour_percentage(
 ) -> Estimate:
     """Percentage of neighbours of different classes ("unlike") or of the same ("like"),
     or of another kind of cases, that move so, or are so."""
-    here = at_epoch(evidence, epoch).dropna("run", subset=[f"{kind}_count"])
+    here = networks.at_epoch(evidence, epoch).dropna("run", subset=[f"{kind}_count"])
     hits, counts = here[f"{kind}_{what}"].values, here[f"{kind}_count"].values
     if not counts.sum():
         return Estimate(NO_INTERVAL, 0, of, note="there are none")

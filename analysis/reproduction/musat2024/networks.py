@@ -9,6 +9,7 @@ import xarray as xr
 
 from analysis.reproduction.verification import (
     Estimate,
+    Measure,
     Params,
     RequiredRuns,
     Runner,
@@ -106,3 +107,15 @@ def shuffled_imperfections(embedding: np.ndarray) -> np.ndarray:
         for _ in range(SHUFFLES)
     ]
     return np.mean(permuted, axis=0)
+
+
+def at_epoch(evidence: xr.Dataset, epoch: int) -> xr.Dataset:
+    """Evidence at the recorded epoch nearest to one."""
+    return evidence.sel(epoch=epoch, method="nearest")
+
+
+def near_epoch(
+    evidence: xr.Dataset, estimator: Measure, epoch: int, **selection: Any
+) -> Estimate:
+    """An estimate at the recorded epoch nearest to one."""
+    return estimator(at_epoch(evidence, epoch), **selection)

@@ -10,7 +10,6 @@ import xarray as xr
 from analysis.forces import class_regions
 from analysis.reproduction.musat2024 import force_audit_claims, networks
 from analysis.reproduction.musat2024.classifier_claims import load_classifier
-from analysis.reproduction.musat2024.force_audit_claims import near_epoch  # noqa: F401
 from analysis.reproduction.verification import (
     Estimate,
     Params,

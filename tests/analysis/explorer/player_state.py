@@ -32,7 +32,7 @@ PIXEL = """([figure, x, y]) => {
   const {x: left, y: top} = view.canvas_view.el.getBoundingClientRect()
   return [left + view.frame.x_scale.compute(x), top + view.frame.y_scale.compute(y)]
 }"""
-"""Where on the page a point of a figure is."""
+"""Position on the page of a point of a figure, in pixels."""
 
 
 def scene_of(files, name, run):

@@ -252,8 +252,9 @@ def test_the_mesh_of_a_line_grows_with_the_number_of_points(generator):
     ],
 )
 def test_runs_with_fast_sums_have_numerics_versions_of_their_own(dim, method, version):
-    """Their results changed twice on a line and once in the plane. In four dimensions
-    every mesh for few points has more nodes than its share."""
+    """A change of the fast sums raises the version: two changes on a line, one in more
+    dimensions. In four dimensions even the smallest mesh for few points exceeds
+    `most_nodes`."""
     settings = ParticleSettings(n=9, dim=dim, method=method)
     system = ParticleSystem(settings)
     assert system.numerics_version == version
