@@ -134,11 +134,10 @@ class Transformer(NetworkParameters):
         """The row of the attention matrix of the last position in the first block:
         (..., pair, head, position)."""
         rows, index = self._token_rows(weights), self._indices(pairs)
-        query = _gather(self._project(weights["query_weight"], 0, rows[-1]), index[-1])
-        keys = [
-            _gather(self._project(weights["key_weight"], 0, row), at)
-            for row, at in zip(rows, index, strict=True)
-        ]
+        query = self._project(weights["query_weight"], 0, rows[-1])
+        keys = [self._project(weights["key_weight"], 0, row) for row in rows]
+        (query,) = _gather([query], index[-1])
+        keys = [_gather([key], at)[0] for key, at in zip(keys, index, strict=True)]
         return self._attention(query, keys)
 
     # ----------------------------------------------------- the two stages of the logits
@@ -157,7 +156,7 @@ class Transformer(NetworkParameters):
         index: Sequence[torch.Tensor | None] = self._indices(pairs)
         if self.settings.layers > 1:
             rows = [
-                _gather(row, at)
+                _gather([row], at)[0]
                 for row, at in zip(self._token_rows(prepared), index, strict=True)
             ]
             for block in range(self.settings.layers - 1):
@@ -281,40 +280,45 @@ class Transformer(NetworkParameters):
         self, tables: Weights, index: Sequence[torch.Tensor | None]
     ) -> torch.Tensor:
         """Logits of pairs whose rows in the tables of each position are `index`."""
-        hidden, direct = (
-            [
-                _gather(tables[f"{name}{at}"], rows)
-                for at, rows in enumerate(index)
-                if f"{name}{at}" in tables
-            ]
-            for name in ("hidden", "direct")
+        rows: dict[str, torch.Tensor] = {}
+        for at, position_index in enumerate(index):
+            names = [f"{name}{at}" for name in ("key", "value", "hidden", "direct")]
+            if at == len(index) - 1:
+                names.append("query")
+            names = [name for name in names if name in tables]
+            gathered = _gather([tables[name] for name in names], position_index)
+            rows.update(zip(names, gathered, strict=True))
+        positions = range(len(index))
+        hidden, direct, keys, values = (
+            [rows[f"{name}{at}"] for at in positions if f"{name}{at}" in rows]
+            for name in ("hidden", "direct", "key", "value")
         )
-        if "query" in tables:
-            keys, values = (
-                [_gather(tables[f"{name}{at}"], rows) for at, rows in enumerate(index)]
-                for name in ("key", "value")
-            )
-            z = self._attended(_gather(tables["query"], index[-1]), keys, values)
+        if "query" in rows:
+            z = self._attended(rows["query"], keys, values)
             hidden.append(z @ tables["hidden_weight"].mT)
             direct.append(z @ tables["direct_weight"].mT)
         preactivation, skipped = sum(hidden[1:], hidden[0]), sum(direct[1:], direct[0])
         return self.act(preactivation) @ tables["logit_weight"].mT + skipped
 
 
-def _gather(table: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
-    """Rows of a table (..., row, axis): (..., pair, axis). index: (pair,) or (...,
-    pair); None: the table itself.
+def _gather(
+    tables: Sequence[torch.Tensor], index: torch.Tensor | None
+) -> Sequence[torch.Tensor]:
+    """Rows of tables (..., row, axis): (..., pair, axis) each. index: (pair,) or (...,
+    pair); None: the tables themselves.
 
     With leading axes of the index, the rows are products with one-hot vectors, whose
     derivative is summed in a fixed order on every device."""
-    if index is None:
-        return table
+    if index is None or not tables:
+        return tables
     if index.ndim > 1:
-        return (
-            index[..., None] == torch.arange(table.shape[-2], device=table.device)
-        ).to(table.dtype) @ table
-    return (
+        row = torch.arange(tables[0].shape[-2], device=index.device)
+        one_hot = (index[..., None] == row).to(tables[0].dtype)
+        widths = [table.shape[-1] for table in tables]
+        return (one_hot @ torch.cat(list(tables), dim=-1)).split(widths, dim=-1)
+    return [
         torch.nn.functional.embedding(index, table)
         if table.ndim == 2
         else table[..., index, :]
-    )
+        for table in tables
+    ]

@@ -8,6 +8,7 @@ products and updates from torch.optim, and a step is captured as a CUDA graph.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
@@ -20,8 +21,11 @@ from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import OptimizerSettings
 
 MIN_CUDA_WIDTH = 64
-"""Smaller ensembles are padded to this number of runs on CUDA, because rounding may
-depend on the batch size."""
+"""Smaller ensembles of small networks are padded to this number of runs on CUDA,
+because rounding may depend on the batch size."""
+_CAPTURE_LOCK = threading.Lock()
+"""Held during the capture of a CUDA graph, so that threads can train ensembles, each on
+its own stream."""
 
 
 class Backend(ABC):
@@ -133,11 +137,13 @@ class SimdBackend(Backend):
 
 class TorchBackend(Backend):
     """Training with torch, as batched products over a leading axis of at least `width`
-    runs.
+    runs, and of at least `min_width`.
 
     discounts: divisors of the learning rate by weight name. decays: terms added to the
     weight decay, by weight name. Weights with the same discount and decay share one
     tensor."""
+
+    min_width = MIN_CUDA_WIDTH
 
     def __init__(
         self,
@@ -150,7 +156,7 @@ class TorchBackend(Backend):
         decays: Mapping[str, float] | None = None,
     ) -> None:
         self.network, self.runs, self.device = network, runs, device
-        self.width = max(runs, width, MIN_CUDA_WIDTH)
+        self.width = max(runs, width, self.min_width)
         self.names = moment_names(settings)
         changes = [
             ((discounts or {}).get(name, 1.0), (decays or {}).get(name, 0.0))
@@ -307,7 +313,13 @@ class TorchBackend(Backend):
                 self._update(step)
         torch.cuda.current_stream().wait_stream(stream)
         graph, others = torch.cuda.CUDAGraph(), list(self.graphs.values())
-        with torch.cuda.graph(graph, pool=others[0].pool() if others else None):
+        capture = torch.cuda.graph(
+            graph,
+            pool=others[0].pool() if others else None,
+            stream=stream,
+            capture_error_mode="thread_local",
+        )
+        with _CAPTURE_LOCK, capture:
             self._update(step)
         with torch.no_grad():
             for tensor, value in zip(touched, before, strict=True):

@@ -154,6 +154,7 @@ class TransformerTorchBackend(TorchBackend):
     have separate CUDA graphs."""
 
     network: Transformer
+    min_width = 1  # padding would take many times the time of a single network
 
     def __init__(
         self,

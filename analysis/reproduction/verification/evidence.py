@@ -72,9 +72,11 @@ def check_torch() -> None:
 
 def evidence_path(experiment: Experiment, params: Params, runner: Runner) -> Path:
     """The file of the evidence of an experiment: EXPERIMENT-HASH.nc in the folder of
-    the runner. The hash is over the experiment's name and version, its sizes, the names of its
-    ensembles, and the numerics versions, devices and defaults of the systems from which
-    it makes runs of its own."""
+    the runner. The hash is over the experiment's name and version, its sizes, the names
+    of its ensembles, and the numerics versions and defaults of the systems from which
+    it makes runs of its own. It does not depend on the device: measurements on a GPU
+    serve on a CPU."""
+    runner = dataclasses.replace(runner, device="cpu")
     systems = {}
     for name, settings in PAPER_SETTINGS.items():
         system = create_system(settings(), runner.device)

@@ -69,6 +69,8 @@ class RequiredRuns:
     """Whether weights, or an embedding, must have been recorded"""
     record: RecordMode = "all"
     """What is recorded if it has to be simulated"""
+    seed: int = 0
+    """Seed of the first run"""
 
     def at(self, sizes: SizeOverrides) -> "RequiredRuns":
         """This ensemble with another number of runs, or another length."""
@@ -133,6 +135,7 @@ class Runner:
         return Ensemble(
             need.settings,
             need.runs,
+            need.seed,
             steps=need.steps,
             every=need.frame_gap,
             record=need.record,
@@ -253,17 +256,19 @@ def measure_ensembles(
     for runs that diverged.
 
     quantities are names with descriptions. measure_runs is called with the runs of a
-    trajectory that have not diverged, and returns values of these."""
-    rows = []
-    for need in tqdm(needs, unit="ensemble", disable=None, leave=False):
+    trajectory that have not diverged, and returns values of these. A run is
+    at the place of its seed; where an ensemble has no run, the value is NaN."""
+    most = max(need.seed + need.runs for need in needs)
+    columns = {name: np.full((len(needs), most), np.nan) for name in quantities}
+    numbered = enumerate(tqdm(needs, unit="ensemble", disable=None, leave=False))
+    for number, need in numbered:
         trajectory = runner.ensemble(need)
         finite = not_diverged(trajectory)
         values = measure_runs(trajectory.isel(run=finite))
-        rows.append({name: expand_to_runs(values[name], finite) for name in quantities})
-    variables = {}
-    for name, words in quantities.items():
-        columns = np.stack([row[name] for row in rows])
-        variables[name] = (columns, words)
+        for name, column in columns.items():
+            runs = slice(need.seed, need.seed + need.runs)
+            column[number, runs] = expand_to_runs(values[name], finite)
+    variables = {name: (columns[name], words) for name, words in quantities.items()}
     return described(dims, variables)
 
 

@@ -2,7 +2,6 @@
 attention (1)."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,13 +50,24 @@ CIRCULAR = 0.995
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """Networks at each attention rate, each with its number of epochs."""
-    needs = []
-    for rate, epochs in zip(params["rates"], params["epochs"], strict=True):
+    """Networks at each attention rate, each with its number of epochs, and single
+    networks at further rates, whose seeds are their numbers."""
+    every = params["every"]
+    alike = zip(params["rates"], params["epochs"], strict=True)
+    needs = [
+        experiment_runs(
+            TransformerSettings(attention_rate=rate),
+            {**params, "epochs": epochs},
+            every,
+        )
+        for rate, epochs in alike
+    ]
+    for seed, rate in enumerate(params.get("single_rates", [])):
         settings = TransformerSettings(attention_rate=rate)
-        need = experiment_runs(settings, {**params, "epochs": epochs}, params["every"])
-        needs.append(dataclasses.replace(need, must=("attention_rate",)))
-    return needs
+        needs.append(
+            RequiredRuns(settings, 1, params["single_epochs"], every, seed=seed)
+        )
+    return [dataclasses.replace(need, must=("attention_rate",)) for need in needs]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
@@ -65,7 +75,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     evidence = measure_ensembles(
         runner, ensembles(params), QUANTITIES, _measure_runs, DIMS
     )
-    return evidence.assign_coords(attention_rate=list(params["rates"]))
+    rates = [*params["rates"], *params.get("single_rates", [])]
+    return evidence.assign_coords(attention_rate=rates).sortby("attention_rate")
 
 
 def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
@@ -125,34 +136,37 @@ def unless_missing(
     return estimator(evidence, **arguments)
 
 
-def rate_in_range(evidence: xr.Dataset, low: float, high: float) -> float:
-    """Of the attention rates that were run from `low` to `high`, the nearest to the
-    middle; NaN if there is none."""
+def networks_in_range(evidence: xr.Dataset, low: float, high: float) -> xr.Dataset:
+    """The networks (network,) whose attention rate is between `low` and `high`; only if
+    there is none, those at these two rates."""
     rates = evidence["attention_rate"].values
-    inside = rates[(rates >= low) & (rates <= high)]
-    return (
-        float(inside[np.abs(inside - (low + high) / 2).argmin()])
-        if inside.size
-        else math.nan
-    )
+    inside = (low < rates) & (rates < high)
+    if not inside.any():
+        inside = (low <= rates) & (rates <= high)
+    networks = evidence.isel(attention_rate=inside).stack(network=DIMS)
+    return networks.dropna("network", how="all")
 
 
 def mean_in_range(
     evidence: xr.Dataset, name: str, low: float, high: float, circular: bool = False
 ) -> Estimate:
-    """Mean of a measure at a rate in a range, of all networks or of the circular
+    """Mean of a measure over the networks with rates in a range, all or the circular
     ones."""
-    rate = rate_in_range(evidence, low, high)
-    if math.isnan(rate):
+    networks, of = networks_in_range(evidence, low, high), "networks"
+    if not networks.sizes["network"]:
         return Estimate(
             NO_INTERVAL, 0, note="no such α is run at this size", skipped=True
         )
-    here, of = evidence.sel(attention_rate=rate), "networks"
     if circular:
-        circular_runs = here["circularity"].values >= CIRCULAR
-        here, of = here.isel(run=circular_runs), "circular networks"
-    note = f"α = {rate:g}" if here.sizes["run"] else ""
-    return samples.estimate_mean(here[name], of, note, (-1, 1))
+        is_circular = networks["circularity"].values >= CIRCULAR
+        networks, of = networks.isel(network=is_circular), "circular networks"
+    rates = np.unique(networks["attention_rate"].values)
+    note = ", ".join(f"{rate:g}" for rate in rates[:1])
+    if len(rates) > 1:
+        note = f"{rates[0]:g} to {rates[-1]:g}"
+    return samples.estimate_mean(
+        networks[name], of, f"α = {note}" if note else "", (-1, 1)
+    )
 
 
 def perfect_networks(evidence: xr.Dataset) -> Estimate:

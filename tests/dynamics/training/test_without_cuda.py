@@ -104,7 +104,7 @@ def captured(monkeypatch):
     mode = CapturedStep()
 
     @contextlib.contextmanager
-    def capture(graph, pool=None):
+    def capture(graph, **options):
         mode.capturing = True
         yield
         mode.capturing = False
@@ -210,7 +210,7 @@ class OtherDevice(str):
 def test_replayed_steps_are_those_of_plain_training(monkeypatch, settings):
     """A captured step reads all that changes from tensors: the rate of learning, the
     mini-batch and its size."""
-    replace_graphs(monkeypatch, RecordedGraph, lambda graph, pool=None: graph)
+    replace_graphs(monkeypatch, RecordedGraph, lambda graph, **options: graph)
     network, seeds = system_of(settings).network, np.arange(3)
     rows = network.flatten(network.initial(seeds))
     states = []

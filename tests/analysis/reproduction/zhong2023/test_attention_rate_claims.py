@@ -21,7 +21,7 @@ from tests.analysis.reproduction.judging import (
 )
 
 RATE = attention_rate_claims.RATE
-RATES = np.array(RATE.full.params["rates"])
+RATES = np.array([0.0, 0.05, 0.15, 0.3, 0.5, 0.7, 0.9, 1.0])
 MIDDLES = [0.1, 0.3, 0.5, 0.7, 0.9]
 
 
@@ -58,15 +58,42 @@ def test_every_number_of_the_table_is_compared_with_a_rate_of_its_row(printed):
             row[name] for row in ZL_RUNS
         ]
         values = [part.measure(printed).value for part in parts]
-        np.testing.assert_allclose(
-            values, printed[name].sel(attention_rate=MIDDLES).mean("run")
-        )
-    fewer = printed.sel(attention_rate=RATE.default.params["rates"])
-    rates = [
-        attention_rate_claims.rate_in_range(fewer, row["low"], row["high"])
+        expected = printed[name].sel(attention_rate=[0.3, 0.5, 0.7, 0.9]).mean("run")
+        first = printed[name].sel(attention_rate=[0.05, 0.15]).mean()
+        np.testing.assert_allclose(values, [first, *expected])
+
+
+def test_networks_at_the_ends_of_a_range_are_used_if_there_are_no_others(printed):
+    usual = RATE.default.params["rates"]
+    fewer = printed.sel(attention_rate=[rate for rate in RATES if rate in usual])
+    chosen = [
+        attention_rate_claims.networks_in_range(fewer, row["low"], row["high"])
         for row in ZL_RUNS
     ]
-    assert rates == [0.0, 0.3, 0.5, 0.7, 1.0]
+    rates = [set(networks["attention_rate"].values) for networks in chosen]
+    assert rates == [{0.0}, {0.3}, {0.5}, {0.7}, {1.0}]
+    assert chosen[0].sizes["network"] == 30
+
+
+def test_single_networks_stand_at_the_place_of_their_seed():
+    params = {"runs": 2, "every": 4, "rates": [1.0], "epochs": [8]}
+    params |= {"single_rates": [0.7, 0.2, 0.4], "single_epochs": 4}
+    needs = attention_rate_claims.ensembles(params)
+    assert [(need.runs, need.seed, need.steps) for need in needs] == [
+        (2, 0, 8),
+        (1, 0, 4),
+        (1, 1, 4),
+        (1, 2, 4),
+    ]
+
+
+def test_the_rates_of_single_networks_are_uniform_in_fifths():
+    rates = RATE.full.params["single_rates"]
+    drawn = [
+        round((k % 5 + np.random.default_rng([2306, 17844, k]).random()) / 5, 4)
+        for k in range(40)
+    ]
+    assert rates == drawn
 
 
 def test_circular_networks_are_those_above_the_threshold(printed):
