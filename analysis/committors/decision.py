@@ -102,17 +102,18 @@ def explained_variance(result: xr.Dataset, step: int = 0) -> Interval:
     trials = at["trials"].values
     p, count = at["committor"].values[trials > 1], trials[trials > 1]
 
-    def fraction(runs: np.ndarray) -> float:
-        mean, noise = p[runs].mean(), p[runs] * (1 - p[runs]) / (count[runs] - 1)
-        total = mean * (1 - mean)
-        if total == 0 or len(runs) < 2:
-            return np.nan
-        between = p[runs].var(ddof=1) - noise.mean()
-        return float(
-            np.clip(between / (between + (p[runs] * (1 - p[runs])).mean()), 0, 1)
-        )
+    return jackknife_runs(lambda runs: explained_fraction(p[runs], count[runs]), len(p))
 
-    return jackknife_runs(fraction, len(p))
+
+def explained_fraction(committors: np.ndarray, trials: np.ndarray) -> float:
+    """The fraction of the variance of the outcome that states explain, from their
+    committors (run,) and numbers of copies (run,) above 1; NaN if all copies end
+    alike."""
+    mean, within = committors.mean(), committors * (1 - committors)
+    if mean * (1 - mean) == 0 or len(committors) < 2:
+        return np.nan
+    between = committors.var(ddof=1) - (within / (trials - 1)).mean()
+    return float(np.clip(between / (between + within.mean()), 0, 1))
 
 
 def transition_states(trajectory: xr.Dataset, result: xr.Dataset) -> xr.Dataset:

@@ -14,7 +14,7 @@ import xarray as xr
 
 from analysis.committors import explained_variance
 from analysis.committors.branching_probability import committor
-from analysis.committors.decision import FIRM
+from analysis.committors.decision import FIRM, explained_fraction
 from analysis.reproduction.verification import (
     Estimate,
     Params,
@@ -25,6 +25,7 @@ from analysis.reproduction.verification import (
     experiment_runs,
     samples,
 )
+from analysis.statistics.resampling import jackknife_runs
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -47,10 +48,18 @@ PERTURBATIONS: Mapping[str, dict[str, Any]] = {
 }
 
 
+WORDS = {
+    "committor": "fraction of the copies that end with the outcome",
+    "trials": "number of copies that do not diverge",
+    "outcome": "whether the run itself ends with the outcome",
+}
+
+
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """The runs whose first states are copied; without frames in between."""
+    """The runs whose states are copied; for copies of first states without frames in
+    between."""
     settings, _ = SYSTEMS[params["system"]]
-    return [experiment_runs(settings, params, 0)]
+    return [experiment_runs(settings, params, params.get("every", 0))]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
@@ -61,20 +70,20 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     tables = [
         committor(trajectory, outcome, start, copies, **PERTURBATIONS[name]).isel(
             step=0, displacement=0, drop=True
-        )[["committor", "trials", "outcome"]]
+        )[list(WORDS)]
         for name in params["perturbations"]
     ]
-    words = {
-        "committor": "fraction of the copies that end with the outcome",
-        "trials": "number of copies that do not diverge",
-        "outcome": "whether the run itself ends with the outcome",
-    }
     evidence = xr.concat(tables, "perturbation", combine_attrs="drop")
-    for name, long_name in words.items():
-        evidence[name].attrs = {"long_name": long_name, "units": "1"}
-    return evidence.drop_vars("seed").assign_coords(
+    return _with_words(evidence.drop_vars("seed")).assign_coords(
         perturbation=list(params["perturbations"])
     )
+
+
+def _with_words(evidence: xr.Dataset) -> xr.Dataset:
+    """Evidence of copies with descriptions of its variables."""
+    for name, long_name in WORDS.items():
+        evidence[name].attrs = {"long_name": long_name, "units": "1"}
+    return evidence
 
 
 PARTICLES, NETWORKS, SPARSE = (
@@ -86,6 +95,42 @@ PARTICLES, NETWORKS, SPARSE = (
     )
     for system in SYSTEMS
 )
+
+
+def measure_epochs(runner: Runner, params: Params) -> xr.Dataset:
+    """Copies of the states at some epochs, with mini-batches of their own, that end
+    with the outcome, (epoch, run)."""
+    (need,) = ensembles(params)
+    settings, outcome = SYSTEMS[params["system"]]
+    steps = [epoch * (settings.epoch_steps or 1) for epoch in params["starts"]]
+    table = committor(
+        runner.ensemble(need), outcome, steps, params["copies"], 0.0, reshuffle=True
+    )
+    evidence = table.isel(displacement=0, drop=True)[list(WORDS)]
+    evidence = evidence.assign_coords(step=list(params["starts"]))
+    return _with_words(evidence.rename(step="epoch").drop_vars("seed"))
+
+
+EPOCHS = declare_experiment(
+    "own.fate-epochs", measure_epochs, ensembles, depends={"firm": FIRM}
+)
+
+
+def explained_gain(evidence: xr.Dataset, first: int, last: int) -> Estimate:
+    """Percentage of the variance of the outcome that the state at the last of two
+    epochs explains, minus that at the first, in points."""
+    rows = evidence.sel(epoch=[first, last]).transpose("epoch", "run")
+    rows = rows.isel(run=(rows["trials"] > 1).all("epoch").values)
+    committors, trials = rows["committor"].values, rows["trials"].values
+
+    def gain(runs: np.ndarray) -> float:
+        before, after = (
+            explained_fraction(committors[at, runs], trials[at, runs]) for at in (0, 1)
+        )
+        return after - before
+
+    interval = as_percentage(jackknife_runs(gain, committors.shape[1]))
+    return Estimate(interval, committors.shape[1], "runs")
 
 
 def explained_by_start(evidence: xr.Dataset, perturbation: str) -> Estimate:

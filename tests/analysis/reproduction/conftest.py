@@ -100,6 +100,15 @@ SIZES = {
         "perturbations": ["displaced by 1%", "other mini-batches"],
         "settings": SPARSE,
     },
+    "own.fate-epochs": {
+        "system": "sparse",
+        "runs": 3,
+        "epochs": 2,
+        "copies": 3,
+        "every": 1,
+        "starts": [0, 1],
+        "settings": SPARSE,
+    },
     "vc.flips": {
         "runs": 2,
         "spikes": 2,
