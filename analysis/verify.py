@@ -84,8 +84,14 @@ def main(options: Options) -> None:
         return
     verification.precompute_ensembles(steps, runner)
     evidence = verification.gather_evidence(steps, runner, selected, size)
+    reduced = {step.experiment.name: step.sizing.reduced for step in steps}
     results = [
-        verification.judge_claim(claim, evidence.get(claim.experiment), size)
+        verification.judge_claim(
+            claim,
+            evidence.get(claim.experiment),
+            size,
+            reduced.get(claim.experiment, ""),
+        )
         for claim in selected
     ]
     everything = "all" in options.only

@@ -87,15 +87,18 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return evidence.drop_vars("seed").assign_attrs(preset=params["preset"])
 
 
-PHASES = declare_experiment(
-    "na.phases",
-    measure,
-    ensembles,
-    depends={
-        "memorised": progress_measures.MEMORISED,
-        "generalised": progress_measures.GENERALISED,
-        "keys": KEY_FRACTION,
-    },
+PHASES, SMALL = (
+    declare_experiment(
+        name,
+        measure,
+        ensembles,
+        depends={
+            "memorised": progress_measures.MEMORISED,
+            "generalised": progress_measures.GENERALISED,
+            "keys": KEY_FRACTION,
+        },
+    )
+    for name in ("na.phases", "na.small")
 )
 
 

@@ -101,8 +101,8 @@ def measure_epochs(runner: Runner, params: Params) -> xr.Dataset:
     """Copies of the states at some epochs, with mini-batches of their own, that end
     with the outcome, (epoch, run)."""
     (need,) = ensembles(params)
-    settings, outcome = SYSTEMS[params["system"]]
-    steps = [epoch * (settings.epoch_steps or 1) for epoch in params["starts"]]
+    _, outcome = SYSTEMS[params["system"]]
+    steps = [epoch * (need.settings.epoch_steps or 1) for epoch in params["starts"]]
     table = committor(
         runner.ensemble(need), outcome, steps, params["copies"], 0.0, reshuffle=True
     )
@@ -118,8 +118,8 @@ EPOCHS = declare_experiment(
 
 def explained_gain(evidence: xr.Dataset, first: int, last: int) -> Estimate:
     """Percentage of the variance of the outcome that the state at the last of two
-    epochs explains, minus that at the first, in points."""
-    rows = evidence.sel(epoch=[first, last]).transpose("epoch", "run")
+    measured epochs (their indices) explains, minus that at the first, in points."""
+    rows = evidence.isel(epoch=[first, last]).transpose("epoch", "run")
     rows = rows.isel(run=(rows["trials"] > 1).all("epoch").values)
     committors, trials = rows["committor"].values, rows["trials"].values
 

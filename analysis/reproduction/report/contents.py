@@ -34,7 +34,7 @@ from analysis.reproduction.verification.evidence import (
     format_duration,
     measurement_provenance,
 )
-from analysis.reproduction.verification.experiment import Experiment, Size
+from analysis.reproduction.verification.experiment import Experiment, Size, Sizing
 
 REPORT_TITLE = "Reproduction of papers on training dynamics"
 TEXTS = tomllib.loads(files(__package__).joinpath("texts.toml").read_text("utf-8"))
@@ -71,6 +71,8 @@ class ReportProvenance(NamedTuple):
     before"""
     runs: int
     """Number of runs in the ensembles that the experiments name"""
+    sizings: Mapping[str, Sizing]
+    """What each experiment did, by name"""
 
 
 class MainRow(NamedTuple):
@@ -109,6 +111,7 @@ def report_provenance(
             name: float(dataset.attrs["seconds"]) for name, dataset in evidence.items()
         },
         runs=sum(need.runs for need in needs),
+        sizings={step.experiment.name: step.sizing for step in steps},
     )
 
 
@@ -249,7 +252,7 @@ def experiment_rows(
     for name in dict.fromkeys(result.claim.experiment for result in results):
         if name not in experiments:
             continue
-        sizing = experiments[name].at(provenance.size)
+        sizing = provenance.sizings.get(name)
         seconds = provenance.seconds.get(name)
         params, reduced = "not at this size", ""
         if sizing:

@@ -137,6 +137,8 @@ class ClaimResult:
     verdict: Verdict
     """On the whole claim"""
     size: Size
+    reduced: str = ""
+    """How the experiment is smaller than the paper's, if it is"""
 
     @property
     def tested(self) -> bool:
@@ -157,9 +159,9 @@ class ClaimResult:
     @property
     def remarks(self) -> str:
         """What a reader needs beside the verdict: the kind of the claim, and the
-        departure from the paper."""
+        departures of claim and experiment from the paper."""
         kind = "" if self.claim.kind is Kind.EMPIRICAL else self.claim.kind.value
-        texts = (kind, self.claim.departure)
+        texts = (kind, self.claim.departure, self.reduced)
         return "; ".join(text.strip().rstrip(".") for text in texts if text)
 
     @property
@@ -207,9 +209,11 @@ def _common_text(texts: Iterable[str]) -> str:
     return first if others and {*others} == {first} else ""
 
 
-def judge_claim(claim: Claim, evidence: xr.Dataset | None, size: Size) -> ClaimResult:
+def judge_claim(
+    claim: Claim, evidence: xr.Dataset | None, size: Size, reduced: str = ""
+) -> ClaimResult:
     """Measure all parts of a claim on the evidence and judge them; None if it was not
-    measured at this size."""
+    measured at this size. reduced: how the experiment is smaller than the paper's."""
     if claim.untestable:
         return ClaimResult(claim, (), Verdict.UNTESTABLE, size)
     if evidence is None:
@@ -220,7 +224,7 @@ def judge_claim(claim: Claim, evidence: xr.Dataset | None, size: Size) -> ClaimR
         judgement = judge_estimate(part.criterion, estimate)
         parts.append(PartResult(claim, part, estimate, judgement))
     verdict = combine_verdicts([part.verdict for part in parts])
-    return ClaimResult(claim, tuple(parts), verdict, size)
+    return ClaimResult(claim, tuple(parts), verdict, size, reduced)
 
 
 def count_panels_once(results: Iterable[ClaimResult]) -> list[ClaimResult]:

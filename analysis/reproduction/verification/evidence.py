@@ -25,6 +25,7 @@ from analysis.reproduction.verification.experiment import (
     RequiredRuns,
     Runner,
     Size,
+    Sizing,
 )
 from analysis.transitions.ablations import step_cost
 from dynamics.errors import MissingPackage, TrajectoryError
@@ -151,21 +152,30 @@ class ScheduledExperiment(NamedTuple):
     """An experiment with its size and its evidence."""
 
     experiment: Experiment
-    params: Params
+    sizing: Sizing
     path: Path
     """File of its evidence"""
     seconds: float
     """Estimated time; 0 if the evidence exists"""
 
+    @property
+    def params(self) -> Params:
+        """The sizes of the experiment."""
+        return self.sizing.params
+
 
 def schedule_experiments(
     experiments: Sequence[Experiment], size: Size, runner: Runner
 ) -> list[ScheduledExperiment]:
-    """The experiments of a size, in their order. The time of an ensemble that several
-    need is counted once."""
+    """The experiments of a size, in their order. Where evidence of the full size
+    exists, it replaces the default size. The time of an ensemble that several need is
+    counted once."""
     steps, counted = [], set[Path]()
     for experiment in experiments:
         sizing = experiment.at(size)
+        if size is Size.DEFAULT and experiment.full is not None:
+            full = evidence_path(experiment, experiment.full.params, runner)
+            sizing = experiment.full if full.exists() else sizing
         if sizing is None:
             continue
         path, seconds = evidence_path(experiment, sizing.params, runner), 0.0
@@ -176,7 +186,7 @@ def schedule_experiments(
                 if file not in counted and not file.exists():
                     seconds += ensemble_seconds(need)
                 counted.add(file)
-        steps.append(ScheduledExperiment(experiment, sizing.params, path, seconds))
+        steps.append(ScheduledExperiment(experiment, sizing, path, seconds))
     return steps
 
 
@@ -282,7 +292,7 @@ def gather_evidence(
     progress goes to `runner.say`."""
     result: dict[str, xr.Dataset] = {}
     left, spent, planned = sum(step.seconds for step in steps), 0.0, 0.0
-    for number, (experiment, params, path, seconds) in enumerate(steps, 1):
+    for number, (experiment, sizing, path, seconds) in enumerate(steps, 1):
         evidence = load_evidence(path)
         if evidence is None:
             pace = spent / planned if planned > 60 else 1.0
@@ -294,13 +304,13 @@ def gather_evidence(
                 flush=True,
             )
             begin = time.perf_counter()
-            evidence = measure_evidence(experiment, params, runner, path)
+            evidence = measure_evidence(experiment, sizing.params, runner, path)
             spent += time.perf_counter() - begin
             planned += seconds
             left -= seconds
             for claim in claims:
                 if claim.experiment == experiment.name:
-                    verdict = format_verdict(judge_claim(claim, evidence, size))
-                    print(verdict, file=runner.say, flush=True)
+                    result = judge_claim(claim, evidence, size, sizing.reduced)
+                    print(format_verdict(result), file=runner.say, flush=True)
         result[experiment.name] = evidence
     return result

@@ -103,10 +103,10 @@ SIZES = {
     "own.fate-epochs": {
         "system": "sparse",
         "runs": 3,
-        "epochs": 2,
+        "epochs": 4,
         "copies": 3,
         "every": 1,
-        "starts": [0, 1],
+        "starts": [0, 1, 2],
         "settings": SPARSE,
     },
     "vc.flips": {
@@ -132,6 +132,13 @@ SIZES = {
         "settings": TRANSFORMER,
     },
     "na.phases": {
+        "preset": "small",
+        "runs": 3,
+        "epochs": 200,
+        "every": 10,
+        "settings": TRANSFORMER,
+    },
+    "na.small": {
         "preset": "small",
         "runs": 3,
         "epochs": 200,

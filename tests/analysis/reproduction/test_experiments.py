@@ -19,15 +19,26 @@ from analysis.reproduction.odonnat2024 import (
 )
 from analysis.reproduction.registry import CLAIMS, EXPERIMENTS
 from analysis.reproduction.verification.criteria import Verdict, judge_estimate
-from analysis.reproduction.verification.evidence import evidence_path
+from analysis.reproduction.verification.evidence import (
+    evidence_path,
+    schedule_experiments,
+)
 from analysis.reproduction.verification.experiment import Size
 from analysis.reproduction.verification.samples import Estimate
 from tests.analysis.reproduction.conftest import RUNNER, SIZES
 from tests.conftest import ROOT
 
 NAMES = list(EXPERIMENTS)
-ADDED_LATER = {"ca.regions", "vc.returns"}
-"""Experiments that were added when the others had been measured, all at one commit."""
+ADDED_LATER = {
+    "ca.regions",
+    "vc.returns",
+    "zl.attention-rate",
+    "na.phases",
+    "na.weight-decay",
+    "own.fate-epochs",
+}
+"""Experiments that were added, or done at their full size, when the others had been
+measured, all at one commit."""
 BEGIN_FROM_OTHERS = {"vc.transfer", "vc.vocabularies", "vc.finetuning"}
 """Experiments that also train networks which begin from the ensembles that they
 declare."""
@@ -76,10 +87,8 @@ def test_sizes_times_and_ensembles_are_declared(experiment):
 
 def test_evidence_of_the_reports_is_of_the_present_numerics_and_of_one_commit():
     runner = dataclasses.replace(RUNNER, evidence=ROOT / "docs" / "evidence")
-    paths = [
-        evidence_path(experiment, experiment.default.params, runner)
-        for experiment in EXPERIMENTS.values()
-    ]
+    steps = schedule_experiments(list(EXPERIMENTS.values()), Size.DEFAULT, runner)
+    paths = [step.path for step in steps]
     assert sorted(paths) == sorted(runner.evidence.iterdir())
     assert sum(path.stat().st_size for path in paths) < 5e6
     commits = {}
@@ -89,6 +98,18 @@ def test_evidence_of_the_reports_is_of_the_present_numerics_and_of_one_commit():
     assert not any(commit.endswith("+") for commit in commits.values())
     first = [commit for name, commit in commits.items() if name not in ADDED_LATER]
     assert len(set(first)) == 1
+
+
+def test_evidence_of_the_full_size_replaces_the_default_size(tmp_path):
+    runner = dataclasses.replace(RUNNER, evidence=tmp_path)
+    decay = EXPERIMENTS["na.weight-decay"]
+    chosen = []
+    for _ in range(2):
+        (step,) = schedule_experiments([decay], Size.DEFAULT, runner)
+        chosen.append(step.sizing)
+        evidence_path(decay, decay.full.params, runner).touch()
+    assert chosen == [decay.default, decay.full]
+    assert schedule_experiments([decay], Size.QUICK, runner) == []
 
 
 def test_evidence_of_the_ablation_depends_on_the_values_of_its_panels(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.reproduction.own import fate_claims
-from tests.analysis.reproduction.judging import NO, OPEN, YES, dataset, part_verdicts
+from tests.analysis.reproduction.judging import OPEN, YES, dataset, part_verdicts
 
 
 def evidence(committor, outcome):
@@ -44,9 +44,9 @@ def test_a_state_that_explains_more_than_an_earlier_one(generator):
     counts = {"trials": np.full((3, 60), 50), "outcome": np.tile(outcome, (3, 1))}
     epochs = {"epoch": [0, 300, 600]}
     data = dataset(("epoch", "run"), epochs, committor=committors, **counts)
-    gain = fate_claims.explained_gain(data, 0, 600)
+    gain = fate_claims.explained_gain(data, 0, 2)
     # all of 0.25 between runs: 0.2025; within: 0.0475
     assert gain.value == pytest.approx(81, abs=4)
     assert part_verdicts("OWN.fate-epochs", data) == [YES] * 2
     reverse = data.assign(committor=(("epoch", "run"), committors[::-1]))
-    assert part_verdicts("OWN.fate-epochs", reverse) == [NO] * 2
+    assert part_verdicts("OWN.fate-epochs", reverse) == [OPEN] * 2

@@ -39,6 +39,7 @@ PROVENANCE = ReportProvenance(
     {"Python": "3.11.9", "commit": "5be88b0"},
     {"CA.0": 5025.0},
     12345,
+    {},
 )
 SPECIAL = (
     "a | b < c > d & e &amp; *bold* _x_ f_a [1](2) $y$ `z` ~~no~~"
@@ -498,7 +499,7 @@ def test_texts_common_to_all_parts_are_given_once(tmp_path):
 
 
 def test_experiments_have_size_reduction_and_time(tmp_path):
-    default = PROVENANCE._replace(size=Size.DEFAULT)
+    default = PROVENANCE._replace(size=Size.DEFAULT, sizings={"CA.0": REDUCED})
     results = all_results(Size.DEFAULT)
     pages = Pages(results, tmp_path / "a.md", origin=default)
     row = "|CA.0|fraction of runs|runs 4, wd [0.0, 1.0]|32 runs instead of 100|1 h 24"
