@@ -18,7 +18,7 @@ from analysis.reproduction.verification import (
     RequiredRuns,
     Runner,
     declare_experiment,
-    median_of,
+    mean_of,
     samples,
 )
 from analysis.statistics.intervals import NO_INTERVAL
@@ -105,13 +105,13 @@ PHASES, SMALL = (
 # ---------------------------------------------------------------------------- estimates
 
 
-def median_of_preset(evidence: xr.Dataset, preset: str, **selection: Any) -> Estimate:
-    """A median that is compared with a number of the runs of a preset; skipped for
+def mean_of_preset(evidence: xr.Dataset, preset: str, **selection: Any) -> Estimate:
+    """A mean that is compared with a number of the runs of a preset; skipped for
     another."""
     if evidence.attrs["preset"] != preset:
         note = "the number is of another modulus than that of this size"
         return Estimate(NO_INTERVAL, 0, note=note, skipped=True)
-    return median_of(evidence, **selection)
+    return mean_of(evidence, **selection)
 
 
 def between_epochs(

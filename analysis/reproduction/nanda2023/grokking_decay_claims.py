@@ -62,14 +62,17 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return evidence
 
 
-DECAY = declare_experiment(
-    "na.weight-decay",
-    measure,
-    ensembles,
-    depends={
-        "memorised": progress_measures.MEMORISED,
-        "generalised": progress_measures.GENERALISED,
-    },
+DECAY, MAIN = (
+    declare_experiment(
+        name,
+        measure,
+        ensembles,
+        depends={
+            "memorised": progress_measures.MEMORISED,
+            "generalised": progress_measures.GENERALISED,
+        },
+    )
+    for name in ("na.weight-decay", "na.weight-decay-main")
 )
 
 

@@ -130,7 +130,8 @@ def explained_gain(evidence: xr.Dataset, first: int, last: int) -> Estimate:
         return after - before
 
     interval = as_percentage(jackknife_runs(gain, committors.shape[1]))
-    return Estimate(interval, committors.shape[1], "runs")
+    note = "" if np.isfinite(interval.value) else "all copies end alike"
+    return Estimate(interval, committors.shape[1], "runs", note=note)
 
 
 def explained_by_start(evidence: xr.Dataset, perturbation: str) -> Estimate:

@@ -152,6 +152,13 @@ SIZES = {
         "every": 20,
         "settings": TRANSFORMER,
     },
+    "na.weight-decay-main": {
+        "preset": "small",
+        "runs": 3,
+        "epochs": 60,
+        "every": 20,
+        "settings": TRANSFORMER,
+    },
 }
 READINGS = (
     "defaults",

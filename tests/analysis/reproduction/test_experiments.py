@@ -34,7 +34,7 @@ ADDED_LATER = {
     "vc.returns",
     "zl.attention-rate",
     "na.phases",
-    "na.weight-decay",
+    "na.weight-decay-main",
     "own.fate-epochs",
 }
 """Experiments that were added, or done at their full size, when the others had been
@@ -102,7 +102,7 @@ def test_evidence_of_the_reports_is_of_the_present_numerics_and_of_one_commit():
 
 def test_evidence_of_the_full_size_replaces_the_default_size(tmp_path):
     runner = dataclasses.replace(RUNNER, evidence=tmp_path)
-    decay = EXPERIMENTS["na.weight-decay"]
+    decay = EXPERIMENTS["na.weight-decay-main"]
     chosen = []
     for _ in range(2):
         (step,) = schedule_experiments([decay], Size.DEFAULT, runner)
