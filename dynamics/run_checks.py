@@ -56,14 +56,17 @@ def check_resources(
         for step in (schedule.first, begin)
     )
     working = system.working_bytes(runs)
-    if working + frame > memory:
+    on_device = getattr(system, "device_memory", 0)
+    most = on_device or memory
+    if working + frame > most:
         sizes_of = [
             name
             for name in ("n", "data", "hidden", "dim")
             if hasattr(system.settings, name)
         ]
         result = f"{_size(working + frame)} needed"
-        allowed = f"at most the memory of {_size(memory)}"
+        owner = "device's " if on_device else ""
+        allowed = f"at most the {owner}memory of {_size(most)}"
         raise SettingsError(", ".join([*sizes_of, "runs"]), result, allowed)
     if path is None:
         if frames > memory:

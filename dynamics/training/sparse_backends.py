@@ -27,15 +27,13 @@ from dynamics.training.backends import (
     concatenate_scores,
     mean_scores,
 )
+from dynamics.training.cuda_memory import runs_scored_together
 from dynamics.training.minibatches import (
     epoch_and_batch,
     epoch_orders,
     index_bits,
     shuffle_keys,
 )
-
-MAX_SCORING_NUMBERS = 1 << 28
-"""Largest number of activations and one-hot tokens on a device during evaluation."""
 
 
 def _training_and_evaluation(
@@ -158,10 +156,7 @@ class SparseTorchBackend(TorchBackend):
         )
         train, evaluation = _training_and_evaluation(s, seeds)
         self.evaluation = [torch.from_numpy(values).to(device) for values in evaluation]
-        per_run = 2 * s.data * (s.hidden + 2 * s.length * s.rows)
-        self.together = max(
-            1, min(self.width, MAX_SCORING_NUMBERS // per_run)
-        )  # runs evaluated at a time
+        self.together = min(self.width, runs_scored_together(s))
         runs = torch.from_numpy(np.minimum(np.arange(self.width), len(seeds) - 1)).to(
             device
         )  # repeat the last run

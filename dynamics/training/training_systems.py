@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import torch
 from numba import get_num_threads
 
 from dynamics import tasks
@@ -25,11 +26,12 @@ from dynamics.system_kinds import (
     resolve_device,
 )
 from dynamics.training import (
+    cuda_memory,
     modular_backends,
     sparse_backends,
     transformer_backends,
 )
-from dynamics.training.backends import Backend
+from dynamics.training.backends import Backend, TorchBackend
 from dynamics.training.finetuning import finetuning_weights
 from dynamics.training.run_groups import (
     EnsembleTrainer,
@@ -63,6 +65,11 @@ class TrainingSystem(ABC, Generic[_Network]):
     network_class: type[Any]
     split_names: Any
     """Function of the settings that returns the names of the splits."""
+    torch_backend: type[TorchBackend]
+    """Backend on a CUDA device"""
+    cuda_bytes: Any
+    """Function of the settings, of the number of parameters and of the number of runs
+    that returns the memory of an ensemble on a CUDA device."""
     clock = DEFAULT_CLOCK
     backends: tuple[str, ...] = ()
     backend_name = ""
@@ -95,9 +102,23 @@ class TrainingSystem(ABC, Generic[_Network]):
         threads of its own."""
         return self.device == "cpu"
 
-    @abstractmethod
+    @property
+    def device_memory(self) -> int:
+        """Memory of a CUDA device in bytes; 0 on a CPU."""
+        if self.device == "cpu":
+            return 0
+        return torch.cuda.get_device_properties(self.device).total_memory
+
     def working_bytes(self, runs: int) -> int:
         """Estimated memory in bytes for an ensemble of `runs`."""
+        if self.device == "cpu":
+            return self.cpu_bytes(runs)
+        width = max(runs, self.ensemble_width, self.torch_backend.min_width)
+        return self.cuda_bytes(self.settings, sum(self.network.lengths), width)
+
+    @abstractmethod
+    def cpu_bytes(self, runs: int) -> int:
+        """The `working_bytes` on a CPU."""
 
     def initial_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         """Weights at step 0, (run, *shape) float32."""
@@ -217,6 +238,8 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
     numerics_version = kind.numerics_version
     network_class = ConstantAttention
     split_names = staticmethod(modular_backends.modular_splits)
+    torch_backend = modular_backends.ModularTorchBackend
+    cuda_bytes = staticmethod(cuda_memory.modular_bytes)
 
     def __init__(
         self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0
@@ -235,11 +258,9 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
             return modular_backends.ModularSimdBackend(self.network, seeds)
         if self.backend_name == "blas":
             return modular_backends.ModularBlasBackend(self.network, seeds)
-        return modular_backends.ModularTorchBackend(
-            self.network, seeds, self.device, self.ensemble_width
-        )
+        return self.torch_backend(self.network, seeds, self.device, self.ensemble_width)
 
-    def working_bytes(self, runs: int) -> int:
+    def cpu_bytes(self, runs: int) -> int:
         s, width = self.settings, max(runs, LANES_32)
         if self.backend_name == "blas":
             evaluation = 16 * s.pairs * (s.hidden + 4 * s.n)
@@ -272,6 +293,8 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
     numerics_version = kind.numerics_version
     network_class = ClusteringHead
     split_names = staticmethod(tasks.sparse_splits)
+    torch_backend = sparse_backends.SparseTorchBackend
+    cuda_bytes = staticmethod(cuda_memory.sparse_bytes)
 
     def initial_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         if self.settings.start == "random":
@@ -281,11 +304,11 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
     def backend(self, seeds: np.ndarray) -> Backend:
         if self.device == "cpu":
             return sparse_backends.SparseSimdBackend(self.network, seeds, self.clock)
-        return sparse_backends.SparseTorchBackend(
+        return self.torch_backend(
             self.network, seeds, self.device, self.ensemble_width, self.clock
         )
 
-    def working_bytes(self, runs: int) -> int:
+    def cpu_bytes(self, runs: int) -> int:
         s, width = self.settings, max(runs, LANES_32)
         run_bytes = 64 * sum(self.network.lengths) + s.data * (16 * s.length + 80)
         return width * run_bytes + 4 * LANES_32 * (
@@ -313,6 +336,8 @@ class TransformerSystem(TrainingSystem[Transformer]):
     numerics_version = kind.numerics_version
     network_class = Transformer
     split_names = staticmethod(transformer_backends.transformer_splits)
+    torch_backend = transformer_backends.TransformerTorchBackend
+    cuda_bytes = staticmethod(cuda_memory.transformer_bytes)
     groups_on_threads = False
 
     def backend(self, seeds: np.ndarray) -> Backend:
@@ -320,11 +345,11 @@ class TransformerSystem(TrainingSystem[Transformer]):
             return transformer_backends.TransformerCpuBackend(
                 self.network, seeds, self.clock
             )
-        return transformer_backends.TransformerTorchBackend(
+        return self.torch_backend(
             self.network, seeds, self.device, self.ensemble_width, self.clock
         )
 
-    def working_bytes(self, runs: int) -> int:
+    def cpu_bytes(self, runs: int) -> int:
         s = self.settings
         evaluation = 16 * s.pairs * s.elements + 16 * PORTION_PAIRS * s.width * s.layers
         return (

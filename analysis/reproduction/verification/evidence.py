@@ -310,7 +310,7 @@ def gather_evidence(
             left -= seconds
             for claim in claims:
                 if claim.experiment == experiment.name:
-                    result = judge_claim(claim, evidence, size, sizing.reduced)
-                    print(format_verdict(result), file=runner.say, flush=True)
+                    judged = judge_claim(claim, evidence, size, sizing.reduced)
+                    print(format_verdict(judged), file=runner.say, flush=True)
         result[experiment.name] = evidence
     return result
