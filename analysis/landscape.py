@@ -69,14 +69,16 @@ def measure(
 def report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     if "barrier" in result:
+        barriers = result[["barrier", "matched_barrier"]].to_dataframe()
         return Report(
-            loss_geometry.barrier_table(result),
+            barriers.reset_index(drop=True),
             loss_geometry.BARRIER_COLUMNS,
             loss_geometry.BARRIER_LEGEND,
             figure=lambda: plots.plot_barriers(result),
         )
+    names = ["frame_u", "frame_v", "frame_loss", "projected_loss", "distance"]
     return Report(
-        loss_geometry.plane_table(result),
+        result[names].to_dataframe().reset_index(),
         loss_geometry.PLANE_COLUMNS,
         loss_geometry.PLANE_LEGEND,
         figure=lambda: plots.plot_landscape(result),

@@ -55,7 +55,7 @@ def main(options: Options) -> None:
     command_line.print_diverged(trajectory, "left out of the table", options.log)
     picture = options.picture_path(path)
     title = f"{describe_settings(settings)}, after {epochs} epochs"
-    plots.save_class_map_figure(trajectory, title, picture)
+    plots.save_figure(plots.class_map_figure(trajectory, title), picture)
     print(f"picture     {picture}", file=options.log)
     reproduction.print_ca_table([reproduction.ca_table_row(trajectory)], options.csv)
 

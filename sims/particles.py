@@ -53,7 +53,8 @@ def main(options: Options) -> None:
     if ends.sizes["run"]:
         picture = options.picture_path(path)
         title = f"{describe_settings(settings)}, after {steps} steps"
-        plots.save_embeddings_plot(ends.values, ends["seed"].values, title, picture)
+        figure = plots.plot_embeddings(ends.values, ends["seed"].values, title)
+        plots.save_figure(figure, picture)
         print(f"picture     {picture}", file=options.log)
     reproduction.print_ca_table([reproduction.ca_table_row(trajectory)], options.csv)
 

@@ -25,7 +25,7 @@ from matplotlib.image import imread
 from analysis import plots
 from analysis.command_line.parsing import parse_options
 from analysis.panels import build_scene, panel_names, run_scene
-from analysis.plots import save_embeddings_plot
+from analysis.plots import plot_embeddings, save_figure
 from analysis.structures import (
     circles,
     embedding_displacement,
@@ -402,9 +402,8 @@ def test_arrays_of_the_example_are_analysed(files):
             rtol=1e-9,
         )
         assert (embedding_displacement(trajectory).isel(step=0) == 0).all()
-        save_embeddings_plot(
-            x[:, -1], trajectory["seed"].values, "heavy", pathlib.Path("a.png")
-        )
+        figure = plot_embeddings(x[:, -1], trajectory["seed"].values, "heavy")
+        save_figure(figure, pathlib.Path("a.png"))
     assert imread("a.png").ndim == 3
 
 

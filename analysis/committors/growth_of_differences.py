@@ -216,7 +216,10 @@ def linearized_exponents(
     runs, length = state_vectors(frames, 0).shape
     directions = np.random.default_rng(0).standard_normal((runs, length, count))
     if isinstance(settings, ParticleSettings):
-        directions = _allowed_moves(frames, settings) @ directions
+        # project on the moves that keep mean and variance of the first frame
+        rows = state_vectors(frames, 0)[:, :, None]
+        variance = rows @ rows.swapaxes(1, 2) / length
+        directions = (_centring(settings) - variance) @ directions
     directions, sums = np.linalg.qr(directions)[0], np.zeros((runs, count))
     for derivative in derivatives:
         directions, triangle = np.linalg.qr(derivative @ directions)
@@ -227,13 +230,6 @@ def linearized_exponents(
 def _centring(settings: ParticleSettings) -> np.ndarray:
     """The projection that removes the mean of each axis, (component, component)."""
     return np.kron(np.eye(settings.n) - 1 / settings.n, np.eye(settings.dim))
-
-
-def _allowed_moves(frames: xr.Dataset, settings: ParticleSettings) -> np.ndarray:
-    """The projections that keep mean and variance of the first frame, (run, component,
-    component)."""
-    rows = state_vectors(frames, 0)[:, :, None]
-    return _centring(settings) - rows @ rows.swapaxes(1, 2) / rows.shape[1]
 
 
 def _particle_derivatives(

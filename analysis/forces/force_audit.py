@@ -132,15 +132,11 @@ def random_renamings(n: int, seed: int, count: int) -> list[np.ndarray]:
     renamings: list[np.ndarray] = []
     while n > 3 and len(renamings) < count:
         names = generator.permutation(n)
-        if not _preserves_modular_sums(names):
+        # the names u i + c modulo N keep equal sums
+        linear_names = (names[0] + np.arange(n) * (names[1] - names[0])) % n
+        if (names != linear_names).any():
             renamings.append(names)
     return renamings
-
-
-def _preserves_modular_sums(names: np.ndarray) -> bool:
-    """Whether pairs of equal sums keep equal sums: the names are u i + c modulo N."""
-    n = len(names)
-    return bool((names == (names[0] + np.arange(n) * (names[1] - names[0])) % n).all())
 
 
 # ---------------------------------------------------------------------- of a trajectory

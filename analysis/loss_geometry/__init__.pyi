@@ -1,6 +1,5 @@
 from .barriers import BARRIER_COLUMNS as BARRIER_COLUMNS
 from .barriers import BARRIER_LEGEND as BARRIER_LEGEND
-from .barriers import barrier_table as barrier_table
 from .barriers import loss_barriers as loss_barriers
 from .barriers import match_units as match_units
 from .coefficient_tables import CALIBRATION_COLUMNS as CALIBRATION_COLUMNS
@@ -23,7 +22,6 @@ from .noise_covariance import gradient_noise as gradient_noise
 from .parameter_planes import PLANE_COLUMNS as PLANE_COLUMNS
 from .parameter_planes import PLANE_LEGEND as PLANE_LEGEND
 from .parameter_planes import loss_landscape as loss_landscape
-from .parameter_planes import plane_table as plane_table
 from .singular_values import effective_rank as effective_rank
 from .singular_values import weight_spectra as weight_spectra
 from .stability_limits import edge_of_stability as edge_of_stability

@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 import torch
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
@@ -162,11 +161,6 @@ BARRIER_LEGEND = """
 Barrier: largest difference of the training loss on the straight line between two runs
 from the straight line between the losses of its ends, on the data of the first. Matched:
 the hidden units of the second run are permuted to those of the first."""
-
-
-def barrier_table(result: xr.Dataset) -> pd.DataFrame:
-    """A row for each pair of runs of the result of `loss_barriers`."""
-    return result[["barrier", "matched_barrier"]].to_dataframe().reset_index(drop=True)
 
 
 def _check_units(model: RecordedModel, units: Units | None) -> None:

@@ -302,12 +302,8 @@ def free_parameters(model: RecordedModel, layers: Sequence[str]) -> torch.Tensor
     for pattern in layers:
         if not fnmatch.filter(model.shapes, pattern):
             raise SettingsError("layers", pattern, near_names(pattern, model.shapes))
-    parts = [
-        torch.full((length,), not layers or _matches(name, layers))
-        for name, length in zip(model.shapes, model.lengths, strict=True)
-    ]
+    parts = []
+    for name, length in zip(model.shapes, model.lengths, strict=True):
+        matches = any(fnmatch.fnmatch(name, pattern) for pattern in layers)
+        parts.append(torch.full((length,), matches or not layers))
     return torch.cat(parts)
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-import pandas as pd
 import torch
 import xarray as xr
 from tqdm import tqdm
@@ -240,9 +239,3 @@ PLANE_LEGEND = """
 u, v: coordinates of the frame's projection on the plane, in units of the parameters (for
 random directions, of the norm of the weights). The loss is that of the training data of
 the run."""
-
-
-def plane_table(result: xr.Dataset) -> pd.DataFrame:
-    """A row for each frame of the result of `loss_landscape`."""
-    names = ["frame_u", "frame_v", "frame_loss", "projected_loss", "distance"]
-    return result[names].to_dataframe().reset_index()

@@ -161,8 +161,10 @@ def build_scene(
         if name not in factories:
             raise SettingsError("panels", name, "one of " + ", ".join(factories))
     names = factories if panels is None else panels
+    words = describe_settings(recorded.settings, _MAX_OTHER_SETTINGS)
+    end = f", {_run_status(recorded)}" if recorded.diverged else ""
     return Scene(
-        title=_run_title(recorded),
+        title=f"{words}, seed {recorded.seed}{end}",
         steps=recorded.steps,
         clock=recorded.clock,
         unit=recorded.unit,
@@ -174,13 +176,6 @@ def build_scene(
 
 
 # ----------------------------------------------------------------- description of a run
-
-
-def _run_title(recorded: RecordedRun) -> str:
-    """The task, its settings, the seed, and whether the run diverged."""
-    words = describe_settings(recorded.settings, _MAX_OTHER_SETTINGS)
-    end = f", {_run_status(recorded)}" if recorded.diverged else ""
-    return f"{words}, seed {recorded.seed}{end}"
 
 
 _MAX_OTHER_SETTINGS = 4

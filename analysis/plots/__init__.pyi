@@ -3,7 +3,6 @@ from .audit_figure import plot_audit as plot_audit
 from .audits_figure import plot_audits as plot_audits
 from .circuits_figure import plot_circuits as plot_circuits
 from .class_maps import class_map_figure as class_map_figure
-from .class_maps import save_class_map_figure as save_class_map_figure
 from .comparison_figure import plot_comparison as plot_comparison
 from .curvature_figure import plot_curvature as plot_curvature
 from .drawing.film_encoder import film_run as film_run
@@ -18,7 +17,6 @@ from .drawing.panel_grid import plot_run as plot_run
 from .edge_figure import plot_edge as plot_edge
 from .embedding_grid import draw_tokens as draw_tokens
 from .embedding_grid import plot_embeddings as plot_embeddings
-from .embedding_grid import save_embeddings_plot as save_embeddings_plot
 from .events_figure import plot_events as plot_events
 from .fate_figure import plot_committors as plot_committors
 from .fate_figure import plot_explained_variance as plot_explained_variance

@@ -4,7 +4,6 @@ and curves of loss and accuracy (CA figures 3 and 4, appendix E)."""
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from analysis.panels.recorded_weights import batch_slices
 from analysis.panels.style import current_style
 from analysis.plots.curves import curves_caption, plot_metric_curves
 from analysis.plots.embedding_grid import draw_tokens
-from analysis.plots.figure_files import in_style, new_figure, save_figure
+from analysis.plots.figure_files import in_style, new_figure
 from analysis.structures.circles_and_grids import structure_label
 from analysis.structures.projection import principal_axes
 from dynamics.networks.constant_attention import ConstantAttention
@@ -448,8 +447,3 @@ def _run_name(trajectory: xr.Dataset, run: int) -> str:
     return f"seed {seed}" + (
         f", diverged after step {last}" if last < int(trajectory["step"][-1]) else ""
     )
-
-
-def save_class_map_figure(trajectory: xr.Dataset, title: str, path: Path) -> None:
-    """Save `class_map_figure`. Raises TrajectoryError, RecordingError."""
-    save_figure(class_map_figure(trajectory, title), path)

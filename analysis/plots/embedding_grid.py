@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 from analysis.panels.colours import colour, sequential_colours, text_colours
 from analysis.panels.common_panels import MAX_JOINED_POINTS
 from analysis.panels.style import current_style
-from analysis.plots.figure_files import in_style, new_figure, save_figure
+from analysis.plots.figure_files import in_style, new_figure
 from analysis.structures.circles_and_grids import structure_label
 from analysis.structures.projection import principal_plane
 
@@ -106,10 +105,3 @@ def draw_tokens(
             color=text_colours(colours[token]),
             zorder=3,
         )
-
-
-def save_embeddings_plot(
-    embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path
-) -> None:
-    """Write `plot_embeddings` to a PNG, SVG or PDF. Raises RecordingError."""
-    save_figure(plot_embeddings(embedding, seeds, title), path)

@@ -321,17 +321,18 @@ def _phase_changes(result: xr.Dataset) -> xr.Dataset:
 # --------------------------------------------------------------------------- as a table
 
 
-def _format_cleanup(row: Mapping[str, Any]) -> str:
-    if np.isnan(row["cleanup_begin"]):
-        return "-"
-    return f"{row['cleanup_begin']:.0f} to {row['cleanup_end']:.0f}"
-
-
 PROGRESS_COLUMNS = (
     Column("seed", "seed"),
     Column("memorised", "memorised", digits=0),
     Column("generalised", "generalised", digits=0),
-    Column("cleanup", text=_format_cleanup),
+    Column(
+        "cleanup",
+        text=lambda row: (
+            "-"
+            if np.isnan(row["cleanup_begin"])
+            else f"{row['cleanup_begin']:.0f} to {row['cleanup_end']:.0f}"
+        ),
+    ),
     Column("key frequencies", "key_frequencies"),
     Column("restricted", "restricted_loss", text="{:.3g}".format),
     Column("excluded", "excluded_loss", text="{:.3g}".format),

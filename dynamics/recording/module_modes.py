@@ -53,7 +53,8 @@ class ModuleModes:
         hooks = (
             torch_module.register_module_forward_pre_hook(self._before_call),
             torch_module.register_module_forward_hook(
-                self._after_call, always_call=True
+                lambda module, arguments, result: self._show_statistics(module),
+                always_call=True,
             ),
         )
         try:
@@ -83,9 +84,6 @@ class ModuleModes:
         hidden = {name: module._buffers[name] for name in _STATISTICS}
         self._hidden.append((module, hidden))
         module._buffers.update(dict.fromkeys(_STATISTICS))
-
-    def _after_call(self, module: torch.nn.Module, arguments: Any, result: Any) -> None:
-        self._show_statistics(module)
 
     def _show_statistics(self, module: torch.nn.Module) -> None:
         if self._hidden and self._hidden[-1][0] is module:

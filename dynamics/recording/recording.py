@@ -819,7 +819,7 @@ class Recording:
         self._last_step = state["last_step"]
         self._first = None
         self._must_restore = False
-        self.norms.start_at(state["updates"])
+        self.norms.counts = [state["updates"]] * len(self.norms.counts)
         if self.gradient is not None:
             self.gradient.last = state[GRADIENT].to(self.gradient.parameter.device)
         return state["updates"]

@@ -91,10 +91,13 @@ def collect_scalars(paths: Sequence[str | Path], seed: int = 0) -> xr.Dataset:
     table = table.reindex(columns=pd.MultiIndex.from_product([scalars, runs])).dropna()
     if table.empty:
         raise TrajectoryError(f"{source}: no step at which all scalars were logged")
-    frames = {
-        int(step): _variables(scalars, row.to_numpy().reshape(len(scalars), -1))
-        for step, row in table.iterrows()
-    }
+    frames = {}
+    for step, row in table.iterrows():
+        by_run = row.to_numpy().reshape(len(scalars), -1).T
+        metrics = [metric_arrays(_numbers_by_split(scalars, run)) for run in by_run]
+        frames[int(step)] = {
+            name: np.stack([values[name] for values in metrics]) for name in metrics[0]
+        }
     first, steps = next(iter(frames.values())), list(frames)
     splits = shared_splits(_numbers_by_split(scalars, scalars))
     dims: dict[str, tuple[str, ...]] = {
@@ -153,12 +156,6 @@ def _read_log(path: Path) -> pd.DataFrame:
     names = long["name"].str.rpartition(" - ")
     runs = long["seed"] if "seed" in labels else names[0]
     return long.assign(run=runs, scalar=names[2])
-
-
-def _variables(scalars: Sequence[str], values: np.ndarray) -> dict[str, np.ndarray]:
-    """The variables (run, ...) of a frame from values (scalar, run)."""
-    runs = [metric_arrays(_numbers_by_split(scalars, run)) for run in values.T]
-    return {name: np.stack([run[name] for run in runs]) for name in runs[0]}
 
 
 def _numbers_by_split(scalars: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:

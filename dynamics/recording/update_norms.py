@@ -138,10 +138,6 @@ class UpdateNorms:
         """Number of updates: the largest of the optimizers' counts."""
         return max(self.counts)
 
-    def start_at(self, step: int) -> None:
-        """Count from a step on, that of a restored training."""
-        self.counts = [step] * len(self.counts)
-
     def remove(self) -> None:
         """Remove the hooks from the optimizers."""
         for hook in self._hooks:

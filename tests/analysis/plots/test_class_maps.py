@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.panels.colours import class_colours
-from analysis.plots import class_maps
+from analysis.plots import class_maps, save_figure
 from analysis.plots.class_maps import class_map_figure, final_state, predict_classes
 from analysis.plots.curves import metric_quartiles
 from analysis.structures.projection import principal_plane
@@ -160,7 +160,7 @@ def test_edge_cases_are_drawn_without_a_warning(settings, amount, tmp_path):
     trajectory = trained(**{"n": 9, **settings}, **amount)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        class_maps.save_class_map_figure(trajectory, "title", tmp_path / "a.png")
+        save_figure(class_map_figure(trajectory, "title"), tmp_path / "a.png")
     height, width = matplotlib.image.imread(tmp_path / "a.png").shape[:2]
     assert 700 < width < 1600
     assert 350 < height < 1800
