@@ -4,7 +4,7 @@ rate."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -15,20 +15,23 @@ from analysis.panels import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.statistics.intervals import mean_interval
 
+Measures = TypeVar("Measures", xr.Dataset, xr.DataArray)
+
 
 @in_style
 def plot_attention_rates(
     measures: xr.Dataset, printed: Sequence[Mapping[str, Any]], title: str = ""
 ) -> Figure:
-    """Draw measures (attention_rate, run) of networks with their means and 95%
-    intervals, a panel for each.
+    """Draw measures (attention_rate, run) of networks, and their means over ranges of
+    the attention rate with 95% intervals, a panel for each.
 
     printed: rows of ZL's table, each a mean over the attention rates from `low` to
-    `high` by a measure's name."""
+    `high` by a measure's name; NaN stands for no network."""
     figure, panels = new_panels([4 / 3] * len(measures.data_vars), title, height=1.1)
     for panel, (name, values) in zip(panels, measures.items(), strict=True):
         _plot_printed(panel, printed, str(name))
         _plot_networks(panel, values)
+        _plot_means(panel, printed, values)
         panel.set(title=str(name), xlabel="attention rate α", xlim=(-0.04, 1.04))
         panel.set_ylim(min(0.0, panel.get_ylim()[0]), 1.03)
     draw_legend(figure)
@@ -53,31 +56,49 @@ def _plot_printed(panel: Axes, printed: Sequence[Mapping[str, Any]], name: str) 
 
 
 def _plot_networks(panel: Axes, values: xr.DataArray) -> None:
-    """Draw each network, and the mean at each attention rate with its interval."""
-    by_rate = values.transpose("attention_rate", "run").values
-    rates, colour = values["attention_rate"].values, colours.series_colours(1)[0]
-    repeat = np.repeat(rates, by_rate.shape[1])
+    """Draw each network."""
+    by_rate = values.transpose("attention_rate", "run")
     panel.plot(
-        repeat,
-        by_rate.ravel(),
+        np.repeat(values["attention_rate"].values, by_rate.sizes["run"]),
+        by_rate.values.ravel(),
         ".",
-        color=colour,
+        color=colours.series_colours(1)[0],
         alpha=0.35,
         label="a network",
         zorder=2,
     )
-    intervals = np.array(
-        [mean_interval(row[np.isfinite(row)], discrete=True) for row in by_rate]
-    )
-    mean = intervals[:, 0]
-    bars = np.abs(np.nan_to_num(intervals[:, 1:].T - intervals[:, 0]))
+
+
+def _plot_means(
+    panel: Axes, printed: Sequence[Mapping[str, Any]], values: xr.DataArray
+) -> None:
+    """Draw the mean of the networks in each range of ZL's table, with its interval."""
+    intervals = []
+    for row in printed:
+        networks = networks_in_range(values, row["low"], row["high"])
+        intervals.append(mean_interval(networks.values, discrete=True))
+    mean, *ends = np.array(intervals).T
+    middle = np.array([(row["low"] + row["high"]) / 2 for row in printed])
     panel.errorbar(
-        rates,
+        middle,
         mean,
-        bars,
-        color=colour,
+        np.nan_to_num(np.abs(ends - mean)),
+        color=colours.series_colours(1)[0],
         marker="o",
+        linestyle="none",
         capsize=3,
-        label="mean, 95% interval",
+        label="mean of a fifth, 95% interval",
         zorder=3,
     )
+
+
+def networks_in_range(measures: Measures, low: float, high: float) -> Measures:
+    """The networks (network,) of measures (attention_rate, run) whose attention rate is
+    between `low` and `high`; only if there is none, those at these two rates."""
+    rates = measures["attention_rate"].values
+    inside = (low < rates) & (rates < high)
+    if not inside.any():
+        inside = (low <= rates) & (rates <= high)
+    networks = measures.isel(attention_rate=inside)
+    networks = networks.stack(network=("attention_rate", "run"))
+    return networks.dropna("network", how="all")

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from analysis import progress_measures
+from analysis.plots.attention_rate_figure import networks_in_range
 from analysis.reproduction.printed_numbers import ZL_RUNS
 from analysis.reproduction.verification import (
     Agrees,
@@ -134,17 +135,6 @@ def unless_missing(
         note = f"α = {', '.join(missing)} is not run at this size"
         return Estimate(NO_INTERVAL, 0, note=note, skipped=True)
     return estimator(evidence, **arguments)
-
-
-def networks_in_range(evidence: xr.Dataset, low: float, high: float) -> xr.Dataset:
-    """The networks (network,) whose attention rate is between `low` and `high`; only if
-    there is none, those at these two rates."""
-    rates = evidence["attention_rate"].values
-    inside = (low < rates) & (rates < high)
-    if not inside.any():
-        inside = (low <= rates) & (rates <= high)
-    networks = evidence.isel(attention_rate=inside).stack(network=DIMS)
-    return networks.dropna("network", how="all")
 
 
 def mean_in_range(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from analysis.plots.attention_rate_figure import networks_in_range
 from analysis.progress_measures import measure_progress
 from analysis.reproduction.printed_numbers import ZL_RUNS
 from analysis.reproduction.verification.criteria import Agrees, Verdict
@@ -66,10 +67,7 @@ def test_every_number_of_the_table_is_compared_with_a_rate_of_its_row(printed):
 def test_networks_at_the_ends_of_a_range_are_used_if_there_are_no_others(printed):
     usual = RATE.default.params["rates"]
     fewer = printed.sel(attention_rate=[rate for rate in RATES if rate in usual])
-    chosen = [
-        attention_rate_claims.networks_in_range(fewer, row["low"], row["high"])
-        for row in ZL_RUNS
-    ]
+    chosen = [networks_in_range(fewer, row["low"], row["high"]) for row in ZL_RUNS]
     rates = [set(networks["attention_rate"].values) for networks in chosen]
     assert rates == [{0.0}, {0.3}, {0.5}, {0.7}, {1.0}]
     assert chosen[0].sizes["network"] == 30
