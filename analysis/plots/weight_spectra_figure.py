@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from analysis.panels.colours import colour, named_colours
+from analysis.panels.colours import colour, layer_labels, named_colours
 from analysis.plots.curvature_figure import step_limits, use_log_axis
 from analysis.plots.curves import largest_layers, plot_quartile_band
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
@@ -26,21 +26,24 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     title = f"Spectra of the weights: {result.attrs['system']}, {words}"
     figure, panels = new_panels([4 / 3] * 4, title, height=1.1)
     distances = result["distance"].isel(step=-1).median("run").values
-    names = result["layer"].values[largest_layers(distances)].tolist()
+    layers = result["layer"].values.tolist()
+    drawn, labels = largest_layers(distances), np.array(layer_labels(layers))
+    line_colours = named_colours([layers[place] for place in drawn])
     step = result["step"].values
     for panel, (variable, label) in zip(panels, _PANELS.items(), strict=False):
-        for name, layer_colour in zip(names, named_colours(names), strict=True):
-            plot_quartile_band(
-                panel, step, result[variable].sel(layer=name), layer_colour, name
-            )
+        for place, line_colour in zip(drawn, line_colours, strict=True):
+            values = result[variable].isel(layer=place)
+            plot_quartile_band(panel, step, values, line_colour, labels[place])
         panel.set(ylabel=label, title=f"{label}, by layer")
     panels[2].set_ylim(-1.05, 1.05)
     ranks = result["effective_rank"].isel(step=-1).median("run")
-    largest = result["layer"].values[int(np.nanargmax(ranks.values))]
-    spectrum = result["singular_value"].sel(layer=largest).median("run")
+    largest = int(np.nanargmax(ranks.values))
+    spectrum = result["singular_value"].isel(layer=largest).median("run")
     panels[3].plot(step, spectrum.values, color=colour("ink"), linewidth=0.8)
     use_log_axis(panels[3])
-    panels[3].set(ylabel="singular value", title=f"singular values of {largest}")
+    panels[3].set(
+        ylabel="singular value", title=f"singular values of {labels[largest]}"
+    )
     for panel in panels:
         panel.set(xlabel="step", xlim=step_limits(step))
     draw_legend(figure)
