@@ -173,23 +173,24 @@ WEIGHT_ANGLES = declare_experiment(
 )
 
 
-def angle_from_random(evidence: xr.Dataset, tokens: int, epoch: int) -> Estimate:
-    """Angle between weights and the nearest pair sum less that of random directions, in
-    degrees, in circles of N."""
-    here = evidence.isel(circle=evidence["tokens"].values == tokens).sel(
-        epoch=epoch, direction="weight"
+def relative_angle(
+    evidence: xr.Dataset,
+    direction: str,
+    epoch: int = EPOCHS[-1],
+    tokens: int | None = None,
+    odd: bool | None = None,
+) -> Estimate:
+    """Angle to the nearest pair sum divided by that of random directions, in circles of
+    N tokens, or polygons of odd or even corners."""
+    chosen = np.ones(evidence.sizes["circle"], bool)
+    if tokens is not None:
+        chosen &= evidence["tokens"].values == tokens
+    if odd is not None:
+        chosen &= evidence["corners"].values % 2 == odd
+    here = evidence.isel(circle=chosen).sel(epoch=epoch, direction=direction)
+    note = (
+        f"{here['angle'].mean():.1f}° against {here['random'].mean():.1f}°"
+        if chosen.any()
+        else ""
     )
-    estimate = samples.paired_difference(here["angle"], here["random"], "circles")
-    return estimate._replace(
-        note=estimate.note
-        or f"{here['angle'].mean():.1f}° against {here['random'].mean():.1f}°"
-    )
-
-
-def relative_angle(evidence: xr.Dataset, direction: str, odd: bool) -> Estimate:
-    """Angle to the nearest pair sum in percent of that of random directions, in
-    polygons of odd or even corners."""
-    here = evidence.isel(circle=evidence["corners"].values % 2 == odd).sel(
-        epoch=EPOCHS[-1], direction=direction
-    )
-    return samples.estimate_mean(100 * here["angle"] / here["random"], "circles")
+    return samples.estimate_mean(here["angle"] / here["random"], "circles", note)

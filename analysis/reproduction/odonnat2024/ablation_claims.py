@@ -29,7 +29,7 @@ from analysis.transitions.ablations import (
     run_ablation,
 )
 from dynamics.randomness import random_stream
-from dynamics.settings import SparseSettings
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.sweeps.design import SweepDesign
 from dynamics.trajectory.reader import open_trajectory
 
@@ -38,6 +38,10 @@ LABELS = {name: label.split(":")[0] for name, label in ABLATION_PANELS.items()}
 SAME_START = ("batch", "lr", "mlp_lr_discount")
 """Panels along which networks have the same size, and so can have the same initial
 weights."""
+
+LEAST_SUCCESS = 0.05
+"""Fraction of successful runs at a value from which on the value counts as useful: where
+all runs fail, accuracy cannot vary."""
 
 RECIPE = {name: float(getattr(SparseSettings(), name)) for name in ABLATION_PANELS}
 """VC's default recipe."""
@@ -110,22 +114,22 @@ def _accuracies(evidence: xr.Dataset, panel: str) -> tuple[np.ndarray, np.ndarra
 
 def accuracy_jumps(evidence: xr.Dataset, panel: str) -> Estimate:
     """Percentage of steps from one value to the next at which the accuracy of a single
-    run changes by more than .1.
+    run changes by more than .1, where at one of both values at least `LEAST_SUCCESS` of
+    all runs are successful.
 
     The steps of one run are not independent; the interval is over runs.
     """
     values, accuracies = _accuracies(evidence, panel)
-    change = np.abs(np.diff(accuracies, axis=0))
+    useful = (accuracies > SUCCESS_ACCURACY).mean(axis=1) >= LEAST_SUCCESS
+    change = np.abs(np.diff(accuracies, axis=0))[useful[1:] | useful[:-1]]
     totals, hits = np.isfinite(change).sum(axis=0), (change > 0.1).sum(axis=0)
     jumps = as_percentage(clustered_binomial_interval(hits, totals))
     of = f"steps between values, of {len(totals)} runs"
     if not totals.any():
-        return Estimate(
-            jumps, 0, of, note="no two values at which runs have not diverged"
-        )
+        return Estimate(jumps, 0, of, note="at no value enough runs are successful")
     note = (
-        f"{len(values)} values from {values.min():g} to {values.max():g}; {hits[0]} of"
-        f" {totals[0]} in the first run"
+        f"{len(change)} of {len(values) - 1} steps from {values.min():g} to"
+        f" {values.max():g}; {hits[0]} of {totals[0]} in the first run"
     )
     return Estimate(jumps, int(totals.sum()), of, note=note)
 

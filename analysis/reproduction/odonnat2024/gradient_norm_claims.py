@@ -303,14 +303,37 @@ def excess_peak_difference(
 
 
 def nearest_peak(evidence: xr.Dataset, setup: str) -> Estimate:
-    """Distance from the middle of a drop to the nearest peak in percent of the run,
-    median over runs of the median."""
-    one = 100 * evidence[["nearest", "nearest_chance"]].sel(setup=setup).median("drop")
-    values, chance = (
-        one[name].dropna("run").values for name in ("nearest", "nearest_chance")
+    """Distance from the middle of the first drop to the nearest peak, in lengths of the
+    drop: median over runs."""
+    one = evidence.sel(setup=setup)
+    length = one["drop_end"] - one["drop_begin"]
+    frames = one["window"] / DEFAULT_DETECTION.window
+    distance, chance = (
+        frames * one[name].isel({"drop": 0}) / length
+        for name in ("nearest", "nearest_chance")
     )
-    note = f"by chance {np.median(chance):.2g}%" if len(chance) else "no run has a drop"
-    return samples.estimate_median(values, "runs with a drop", note)
+    by_chance = samples.finite_values(chance)
+    note = (
+        f"by chance {np.median(by_chance):.2f}"
+        if len(by_chance)
+        else "no run has a drop"
+    )
+    return samples.estimate_median(distance, "runs with a drop", note)
+
+
+def drops_with_rise(evidence: xr.Dataset, setup: str) -> Estimate:
+    """Percentage of drops with which the norm of the whole gradient rises; the interval
+    accounts for several drops in a run."""
+    rises = evidence["drop_rise"].sel(setup=setup)
+    total, hits = (counts.sum("drop").values for counts in (rises.notnull(), rises))
+    interval = as_percentage(intervals.clustered_binomial_interval(hits, total))
+    first = samples.finite_values(rises.isel({"drop": 0}))
+    note = (
+        f"{100 * first.mean():.0f}% of the first drops"
+        if len(first)
+        else "no drop of the loss in these runs"
+    )
+    return Estimate(interval, int(total.sum()), "drops", note=note)
 
 
 def runs_like_example(

@@ -171,8 +171,13 @@ def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
     cluster by a tenth or more.
 
     Clustering is the rise of the fraction of variance between the final clusters since
-    the first frame. moment: one of `drop_measures.MOMENTS`."""
-    clustered = _successful(evidence)["clustered"]
+    the first frame. moment: one of `drop_measures.MOMENTS`. Runs whose first drop begins
+    within a window of their first frame have no state one window before it."""
+    some = _successful(evidence)
+    clustered = some["clustered"]
+    if moment == "before":
+        begin = some["begin"].sel(phase="first")
+        clustered = clustered.where(begin >= evidence.attrs["window"])
     first, at, last = (
         clustered.sel(moment=name).values for name in ("initial", moment, "final")
     )
@@ -181,9 +186,10 @@ def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
 
 def clustering_progress(evidence: xr.Dataset, moment: str) -> Estimate:
     """Percentage of the final clustering at a moment, mean over successful runs."""
-    return samples.estimate_mean(
-        _clustering_progress(evidence, moment), "successful runs with that drop"
-    )
+    of = "successful runs with that drop"
+    if moment == "before":
+        of += f" after epoch {evidence.attrs['window']:g}"
+    return samples.estimate_mean(_clustering_progress(evidence, moment), of)
 
 
 def clustering_gain(evidence: xr.Dataset, since: str = "first_begin") -> Estimate:

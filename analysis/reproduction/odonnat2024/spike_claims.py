@@ -27,6 +27,7 @@ from analysis.reproduction.verification import (
 )
 from analysis.statistics.intervals import (
     NO_INTERVAL,
+    Interval,
     clustered_binomial_interval,
     mean_interval,
 )
@@ -354,6 +355,32 @@ def crossing_update(evidence: xr.Dataset) -> Estimate:
     spikes = replayed_spikes(evidence, "crossings")
     values = 100 * values_by_run(spikes, spikes["xi_ratio"].values, np.median)
     return samples.estimate_median(values, "runs with such spikes")
+
+
+def update_in_crossings(evidence: xr.Dataset) -> Estimate:
+    """Largest update of a sequence embedding relative to its length, in spikes with
+    crossings over that in other spikes: ratio of geometric means, runs left out in
+    turn."""
+    spikes = replayed_spikes(evidence)
+    crossing = meets_condition(spikes, "crossings").values
+    difference = samples.stratified_difference(
+        np.log(spikes["xi_ratio"].values),
+        crossing,
+        ~crossing,
+        groups=spikes["of_run"].values,
+        strata=np.zeros(len(crossing)),
+        of="spikes",
+    )
+    ratio = Interval(*np.exp(difference.interval))
+    note = difference.note
+    if not note:
+        medians = (
+            100 * spikes["xi_ratio"].values[kind] for kind in (crossing, ~crossing)
+        )
+        note = "medians {:.1f}% and {:.1f}%".format(*map(np.median, medians))
+    return difference._replace(
+        interval=ratio, effect=ratio.value, effect_name="ratio", note=note
+    )
 
 
 def crossing_closeness(evidence: xr.Dataset) -> Estimate:

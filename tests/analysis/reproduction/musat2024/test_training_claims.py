@@ -220,13 +220,11 @@ def test_estimates_and_notes(noise):
         == "0.68 with tokens renamed at random"
     )
     assert (
-        classifier_claims.angle_from_random(angles(1, noise), 17, 2000).note
+        classifier_claims.relative_angle(angles(1, noise), "weight", tokens=17).note
         == "0.8° against 2.0°"
     )
-    assert (
-        classifier_claims.relative_angle(angles(1, noise), "weight", odd=True).count
-        == 10
-    )
+    odd = classifier_claims.relative_angle(angles(1, 0 * noise), "weight", odd=True)
+    assert (odd.value, odd.count) == (pytest.approx(1.6), 10)
     no_circles = data.assign(circle=0 * data["circle"])
     assert part_verdicts("CA.figure4.rays", no_circles) == [UNTESTABLE] * 2
 

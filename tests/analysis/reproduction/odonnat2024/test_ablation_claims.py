@@ -28,11 +28,19 @@ def test_percentage_of_accuracy_jumps():
         panel([[0.5, 0.5], [1.0, 0.55], [0.5, np.nan]]), "lr"
     )
     assert (estimate.value, estimate.count) == (pytest.approx(200 / 3), 3)
-    assert estimate.note == "3 values from 0.25 to 1; 2 of 2 in the first run"
+    assert estimate.note == "2 of 2 steps from 0.25 to 1; 2 of 2 in the first run"
     assert (
-        ablation_claims.accuracy_jumps(panel([[0.5, 0.5], [0.52, 0.5]]), "lr").value
+        ablation_claims.accuracy_jumps(panel([[1.0, 1.0], [1.0, 0.95]]), "lr").value
         == 0
     )
+
+
+def test_steps_between_values_at_which_all_runs_fail_are_left_out():
+    failing = [[0.5, 0.5], [0.52, 0.5], [1.0, 0.5], [0.5, 0.5], [0.5, 0.7]]
+    estimate = ablation_claims.accuracy_jumps(panel(failing), "lr")
+    assert (estimate.value, estimate.count) == (50, 4)
+    none = ablation_claims.accuracy_jumps(panel(failing[:2]), "lr")
+    assert (none.count, none.note) == (0, "at no value enough runs are successful")
 
 
 @pytest.mark.parametrize(("every", "expected"), [(2, YES), (8, OPEN), (40, OPEN)])

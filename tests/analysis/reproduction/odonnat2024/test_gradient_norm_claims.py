@@ -103,15 +103,26 @@ def test_distances_to_the_nearest_peak():
     assert rising
 
 
-@pytest.mark.parametrize(
-    ("nearest", "expected"),
-    [([0.002, 0.004], 0.3), ([0.002, np.nan], 0.2), ([np.nan] * 2, np.nan)],
-)
-def test_the_nearest_peak_is_a_mean_over_drops(nearest, expected):
-    evidence = made_counts([1] * 8, [2] * 8, [0] * 8, nearest=nearest)
-    assert norms.nearest_peak(evidence, "full batch").value == pytest.approx(
-        expected, nan_ok=True
-    )
+@pytest.mark.parametrize(("drop_end", "expected"), [(110.0, 0.2), (140.0, 0.05)])
+def test_the_nearest_peak_is_in_lengths_of_the_first_drop(drop_end, expected):
+    """A window of 20 frames is 2% of the run, so that 0.002 of it are two frames."""
+    evidence = made_counts([1] * 8, [2] * 8, [0] * 8, drop_end=drop_end)
+    estimate = norms.nearest_peak(evidence, "full batch")
+    assert estimate.value == pytest.approx(expected)
+    assert estimate.note == f"by chance {10 * expected:.2f}"
+    without = made_counts([1] * 8, [2] * 8, [0] * 8, nearest_chance=np.nan)
+    assert norms.nearest_peak(without, "full batch").note == "no run has a drop"
+
+
+def test_rises_are_counted_by_drop():
+    evidence = made_counts([1] * 4, [2] * 4, [0] * 4)
+    evidence["drop_rise"][1, :2, 1] = 0
+    evidence["drop_rise"][1, 3, 1] = np.nan
+    estimate = norms.drops_with_rise(evidence, "mini-batch")
+    assert (estimate.value, estimate.count) == (pytest.approx(500 / 7), 7)
+    assert estimate.note == "100% of the first drops"
+    evidence["drop_rise"][:] = np.nan
+    assert norms.drops_with_rise(evidence, "mini-batch").count == 0
 
 
 def test_a_run_like_the_example_has_both_drops_with_a_rise():
@@ -136,28 +147,34 @@ def test_updates_after_a_spike_are_compared_with_those_before():
 
 
 SINGLE = ("VC.figure15.precisely", "VC.appA.1.exit", "VC.appA.1.taken-back")
-FALSE = {"nearest": 0.02, "rise": 300.0, "returned": np.linspace(0.89, 0.91, 20)}
+FALSE = {
+    "nearest": 0.02,
+    "drop_rise": 0.0,
+    "rise": 300.0,
+    "returned": np.linspace(0.89, 0.91, 20),
+}
 MARGINAL = {
     "nearest": 0.005,
+    "drop_rise": [0.0, 1.0],
     "rise": [95.0, 300.0] * 10,
     "returned": np.linspace(1.04, 1.06, 20),
 }
 
 
 @pytest.mark.parametrize(
-    ("matched", "chance", "rest", "events", "layers", "single"),
+    ("matched", "chance", "rest", "rises", "peaks", "layers", "single"),
     [
-        ([4, 3], [0.5, 1.0], {}, [YES, YES], YES, [YES, YES, YES]),
-        ([1, 0], [0.5, 1.0], FALSE, [OPEN, NO], NO, [OPEN, OPEN, NO]),
-        ([3, 3], [2.8, 2.81], MARGINAL, [YES, PARTLY], PARTLY, [OPEN, OPEN, PARTLY]),
+        ([4, 3], [0.5, 1.0], {}, YES, YES, YES, [YES, YES, YES]),
+        ([1, 0], [0.5, 1.0], FALSE, OPEN, OPEN, NO, [OPEN, OPEN, NO]),
+        ([3, 3], [2.8, 2.81], MARGINAL, OPEN, YES, PARTLY, [OPEN, OPEN, PARTLY]),
     ],
 )
 def test_verdicts_on_true_false_and_marginal_evidence(
-    matched, chance, rest, events, layers, single
+    matched, chance, rest, rises, peaks, layers, single
 ):
     evidence = made_counts(matched * 10, [4] * 20, chance * 10, **rest)
-    for figure in (15, 16, 18, 19):
-        assert part_verdicts(f"VC.figure{figure}.drops", evidence) == events
+    for figure, most in ((15, peaks), (16, rises), (18, peaks), (19, rises)):
+        assert part_verdicts(f"VC.figure{figure}.drops", evidence) == [most, layers]
         assert part_verdicts(f"VC.figure{figure}.drops-by-layer", evidence) == [
             layers
         ] * len(norms.LAYERS)

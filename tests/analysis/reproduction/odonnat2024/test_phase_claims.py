@@ -171,6 +171,16 @@ def test_runs_without_clusters_are_left_out_of_their_percentage():
     assert (estimate.value, estimate.count) == (100, RUNS - 4)
 
 
+def test_drops_at_the_start_have_no_state_before_them():
+    early = evidence()
+    early["begin"][:4, 0] = 19.0
+    before = phase_claims.clustering_progress(early, "before")
+    assert before.count == RUNS - 4
+    assert before.of == "successful runs with that drop after epoch 20"
+    assert phase_claims.clustering_progress(early, "first_begin").count == RUNS
+    assert phase_claims.clustering_gain(early, since="before").count == RUNS - 4
+
+
 def test_ties_are_left_out_of_an_order():
     evidence = dataset(
         "run",

@@ -97,6 +97,7 @@ def test_percentages_of_causes():
     for name in (
         "crossed_by_embedding",
         "crossing_update",
+        "update_in_crossings",
         "mean_assembler_rank",
         "crossing_closeness",
         "misclassified_beyond_ordinary",
@@ -154,6 +155,20 @@ def test_spikes_with_crossings_are_averaged_by_run():
         spike_claims.crossing_closeness(data).note
         == "median distance 10.0% of |xi|, of others 40.0%"
     )
+
+
+def test_updates_in_crossings_are_compared_with_those_of_other_spikes():
+    data = made_spikes(
+        ["feed-forward"] * 4 + ["neither"] * 4,
+        [0, 1, 2, 3] * 2,
+        xi_ratio=[0.4, 0.1, 0.2, 0.2, 0.1, 0.1, 0.1, 0.1],
+    )
+    estimate = spike_claims.update_in_crossings(data)
+    assert (estimate.value, estimate.count) == (pytest.approx(2), 8)
+    assert estimate.note == "medians 20.0% and 10.0%"
+    assert 0.5 < estimate.interval.low < 2 < estimate.interval.high < 8
+    only = spike_claims.update_in_crossings(made_spikes(["both"] * 4, range(4)))
+    assert np.isnan(only.value)
 
 
 def test_updates_longer_than_either_vector():
@@ -227,12 +242,12 @@ CALIBRATION = [  # claim, causes of 60 spikes, other measures, verdicts
     ),
     ("VC.s4.3.two-causes", {"feed-forward": 50}, {}, [YES, YES]),
     ("VC.s4.3.two-causes", {"feed-forward": 5}, {}, [OPEN, OPEN]),
-    ("VC.figure13.small-change", {"feed-forward": 60}, {}, [YES, YES]),
+    ("VC.figure13.small-change", {"feed-forward": 30}, {"xi_ratio": 0.2}, [YES] * 3),
     (
         "VC.figure13.small-change",
-        {"feed-forward": 60},
-        {"way": "boundary", "xi_ratio": 0.5},
-        [OPEN] * 2,
+        {"feed-forward": 30},
+        {"way": "boundary", "xi_ratio": np.repeat([0.5, 0.1], 30)},
+        [OPEN] * 3,
     ),
     ("VC.figure14.assemblers", {"feed-forward": 60}, {}, [YES]),
     ("VC.figure14.assemblers", {"feed-forward": 60}, {"gain_rank": 0.4}, [NO]),
