@@ -72,6 +72,23 @@ def plain_weights(updates):
     return weights_of(training[0])
 
 
+def record_training(
+    path, updates, restore=False, nan_at=None, interrupt=lambda update: None, **options
+):
+    """Record a training of its own, from its restart state if asked, and return the
+    model. `interrupt` is called between each update and its step of the recording; the
+    loss is NaN from update `nan_at` on."""
+    model, optimizer, scheduler = create_training()
+    states = {"scheduler": scheduler}
+    with dynamics.record(model, optimizer, path, states=states, **options) as recording:
+        for update in range(recording.restore() if restore else 0, updates):
+            loss = train_step(model, optimizer, scheduler)
+            interrupt(update)
+            diverged = nan_at is not None and update + 1 >= nan_at
+            recording.step(loss=float("nan") if diverged else loss)
+    return model
+
+
 def measure_losses(model):
     """Loss and accuracy of two splits, with dropout, which draws random numbers."""
     logits = model(TOKENS)
@@ -149,10 +166,7 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
 
 
 def test_the_learning_rate_of_each_frame_is_recorded(path):
-    model, optimizer, scheduler = create_training()
-    with dynamics.record(model, optimizer, path, every=2) as recording:
-        for _ in range(4):
-            recording.step(loss=train_step(model, optimizer, scheduler))
+    record_training(path, 4, every=2)
     rates = dynamics.open_trajectory(path)["learning_rate"]
     assert rates.dims == ("run", "step")
     np.testing.assert_allclose(rates[0], 0.01 * 0.99 ** np.array([0, 2, 4]))
@@ -225,23 +239,6 @@ def test_calls_outside_a_with_statement_or_without_updates_are_named(path):
     ):
         for _ in range(4):
             recording.step(loss=train_step(model, optimizer))
-
-
-def test_an_error_in_the_loop_says_what_is_kept(path, monkeypatch, capsys):
-    monkeypatch.setattr(model_recorder.ModelRecorder, "part_is_due", lambda self: True)
-    model, optimizer, _ = create_training()
-    with (
-        pytest.raises(ZeroDivisionError),
-        dynamics.record(model, optimizer, path) as recording,
-    ):
-        for update in range(5):
-            recording.step(loss=train_step(model, optimizer))
-            if update == 3:
-                raise ZeroDivisionError
-    printed = capsys.readouterr().err
-    assert "ZeroDivisionError; the recording up to update 4 is kept in" in printed
-    assert "recording.restore() continues it" in printed
-    assert dynamics.open_trajectory(path)["step"].values.tolist() == list(range(5))
 
 
 def test_gradients_are_those_that_updates_use(path):
@@ -444,26 +441,15 @@ def test_a_lazy_model_is_recorded_after_a_forward_pass(path, options):
 
 
 def test_a_loss_that_is_not_finite_marks_the_run_as_diverged(path):
-    model, optimizer, _ = create_training()
-    warned = pytest.warns(RuntimeWarning, match=r"the loss is not finite at step 7")
-    with (
-        warned,
-        dynamics.record(
-            model, optimizer, path, every=2, embedding="embed.weight"
-        ) as recording,
-    ):
-        for update in range(1, 11):
-            loss = train_step(model, optimizer)
-            recording.step(loss=loss if update < 7 else loss * float("nan"))
+    options = {"every": 2, "embedding": "embed.weight"}
+    with pytest.warns(RuntimeWarning, match=r"the loss is not finite at step 7"):
+        record_training(path, 10, nan_at=7, **options)
     trajectory = dynamics.open_trajectory(path)
     assert trajectory["step"].values.tolist() == [0, 2, 4, 6, 7]
     assert trajectory["last_step"].values == [6]
     assert not dynamics.not_diverged(trajectory).any()
-    again = dynamics.record(
-        *create_training()[:2], path, every=2, embedding="embed.weight"
-    )
-    with again as recording, pytest.raises(RecordingError, match="diverged"):
-        recording.restore()
+    with pytest.raises(RecordingError, match="diverged"):
+        record_training(path, 10, restore=True, **options)
 
 
 BAD_ARGUMENTS = [
@@ -541,15 +527,8 @@ def test_splits_that_change_are_refused(path):
 
 
 def test_an_existing_file_is_restored_or_overwritten_on_request_only(path):
-    def run(updates, restore=False, **options):
-        model, optimizer, scheduler = create_training()
-        states = {"scheduler": scheduler}
-        with dynamics.record(
-            model, optimizer, path, every=2, states=states, **options
-        ) as recording:
-            for _ in range(recording.restore() if restore else 0, updates):
-                recording.step(loss=train_step(model, optimizer, scheduler))
-        return weights_of(model)
+    def run(updates, **options):
+        return weights_of(record_training(path, updates, every=2, **options))
 
     run(5)
     with pytest.raises(RecordingError, match=r"restore\(\)"):
@@ -566,11 +545,7 @@ def test_an_existing_file_is_restored_or_overwritten_on_request_only(path):
 
 
 def test_states_of_another_training_are_refused(path):
-    model, optimizer, scheduler = create_training()
-    with dynamics.record(
-        model, optimizer, path, states={"scheduler": scheduler}
-    ) as recording:
-        recording.step(loss=train_step(model, optimizer, scheduler))
+    record_training(path, 1)
     with (
         dynamics.record(*create_training()[:2], path) as recording,
         pytest.raises(TrajectoryError, match="scheduler"),
@@ -578,28 +553,19 @@ def test_states_of_another_training_are_refused(path):
         recording.restore()
 
 
-def test_a_signal_ends_the_recording_between_two_updates(path, monkeypatch):
-    model, optimizer, scheduler = create_training()
-    with (
-        pytest.raises(Interrupted),
-        dynamics.record(
-            model, optimizer, path, states={"scheduler": scheduler}
-        ) as recording,
-    ):
-        for update in range(20):
-            if update == 6:
-                os.kill(os.getpid(), signal.SIGINT)
-            recording.step(loss=train_step(model, optimizer, scheduler))
+def signal_at(number):
+    """A function that sends SIGINT to this process at an update."""
+    return lambda update: update == number and os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_signal_ends_the_recording_between_two_updates(path):
+    with pytest.raises(Interrupted):
+        record_training(path, 20, interrupt=signal_at(6))
     assert not path.exists()
     assert dynamics.open_trajectory(path)["step"].values.tolist() == list(range(8))
-    model, optimizer, scheduler = create_training()
-    with dynamics.record(
-        model, optimizer, path, states={"scheduler": scheduler}
-    ) as recording:
-        begin = recording.restore()
-        for _ in range(begin, 20):
-            recording.step(loss=train_step(model, optimizer, scheduler))
-    assert begin == 7
+    updates = []
+    model = record_training(path, 20, restore=True, interrupt=updates.append)
+    assert updates == list(range(7, 20))
     assert weights_of(model) == plain_weights(20)
     assert dynamics.open_trajectory(path).sizes["step"] == 21
 
@@ -623,9 +589,9 @@ def test_an_exception_in_the_loop_keeps_what_is_recorded(path, capsys, before_th
 
     with pytest.raises(ZeroDivisionError):
         train(fails_at=8)  # update 9, at which no frame is recorded
-    assert (
-        "ZeroDivisionError; the recording up to update 9 is" in capsys.readouterr().err
-    )
+    printed = capsys.readouterr().err
+    assert "ZeroDivisionError; the recording up to update 9 is kept in" in printed
+    assert "recording.restore() continues it" in printed
     assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 2, 4, 6, 8]
     assert weights_of(train(fails_at=None)) == plain_weights(20)
     assert dynamics.open_trajectory(path).sizes["step"] == 11
@@ -633,73 +599,35 @@ def test_an_exception_in_the_loop_keeps_what_is_recorded(path, capsys, before_th
 
 def test_an_exception_before_a_frame_is_recorded_loses_no_frame(path, monkeypatch):
     monkeypatch.setattr(model_recorder, "FIRST_PART_SECONDS", 0.0)
-    model, optimizer, _ = create_training()
-    with (
-        pytest.raises(ZeroDivisionError),
-        dynamics.record(model, optimizer, path, every=2) as recording,
-    ):
-        for _ in range(9):
-            recording.step(loss=train_step(model, optimizer))
-        train_step(model, optimizer)
-        raise ZeroDivisionError
-    model, optimizer, _ = create_training()
-    with dynamics.record(model, optimizer, path, every=2) as recording:
-        for _ in range(recording.restore(), 20):
-            recording.step(loss=train_step(model, optimizer))
+    with pytest.raises(ZeroDivisionError):
+        record_training(path, 20, interrupt=lambda update: 1 / (9 - update), every=2)
+    model = record_training(path, 20, restore=True, every=2)
     steps = dynamics.open_trajectory(path)["step"].values
     assert steps.tolist() == list(range(0, 21, 2))
-    plain, optimizer, _ = create_training()
-    for _ in range(20):
-        train_step(plain, optimizer)
-    assert weights_of(model) == weights_of(plain)
+    assert weights_of(model) == plain_weights(20)
 
 
 def test_restart_states_lie_at_the_ends_of_epochs(path, monkeypatch):
     monkeypatch.setattr(model_recorder, "FIRST_PART_SECONDS", 0.0)
-    model, optimizer, _ = create_training()
-    with dynamics.record(model, optimizer, path, every=2, restart_every=5) as recording:
-        for _ in range(17):
-            recording.step(loss=train_step(model, optimizer))
+    record_training(path, 17, every=2, restart_every=5)
     assert dynamics.checkpoints(path)["checkpoint"].values.tolist() == [5, 10, 15, 17]
 
 
 def test_a_signal_between_restart_states_keeps_the_last_of_them(path):
-    def train(interrupted):
-        model, optimizer, scheduler = create_training()
-        states = {"scheduler": scheduler}
-        with dynamics.record(
-            model, optimizer, path, every=2, restart_every=4, states=states
-        ) as recording:
-            for update in range(recording.restore(), 20):
-                if interrupted and update == 14:
-                    os.kill(os.getpid(), signal.SIGINT)
-                recording.step(loss=train_step(model, optimizer, scheduler))
-        return model
-
+    options = {"every": 2, "restart_every": 4}
     with pytest.raises(Interrupted, match="at step 12;"):
-        train(interrupted=True)
+        record_training(path, 20, interrupt=signal_at(14), **options)
     assert dynamics.open_trajectory(path)["step"].values.tolist() == list(
         range(0, 14, 2)
     )
-    assert weights_of(train(interrupted=False)) == plain_weights(20)
-    assert dynamics.checkpoints(path)["checkpoint"].values.tolist() == [
-        4,
-        8,
-        12,
-        16,
-        20,
-    ]
+    model = record_training(path, 20, restore=True, **options)
+    assert weights_of(model) == plain_weights(20)
+    restarts = dynamics.checkpoints(path)["checkpoint"].values
+    assert restarts.tolist() == [4, 8, 12, 16, 20]
 
 
 def test_a_loss_of_the_loop_is_joined_with_one_that_is_evaluated(path):
-    model, optimizer, _ = create_training()
-
-    measured = {"loss": {"test": 0.5}}
-    with dynamics.record(
-        model, optimizer, path, every=2, evaluate=lambda model: measured
-    ) as recording:
-        for _ in range(4):
-            recording.step(loss=train_step(model, optimizer))
+    record_training(path, 4, every=2, evaluate=lambda model: {"loss": {"test": 0.5}})
     trajectory = dynamics.open_trajectory(path)
     assert trajectory["split"].values.tolist() == ["train", "test"]
     assert trajectory["loss"].sel(split="test").values.tolist() == [[0.5] * 3]
@@ -708,19 +636,14 @@ def test_a_loss_of_the_loop_is_joined_with_one_that_is_evaluated(path):
 def test_the_state_after_the_last_update_is_recorded(tmp_path):
     files = []
     for every in (1, 4):
-        torch.manual_seed(0)
-        model, optimizer, _ = create_training()
         files.append(tmp_path / f"{every}.nc")
         options = {"every": every, "weights": True, "embedding": "embed.weight"}
-        options |= {"embedding_gradient": True, "seed": 0}
-        with dynamics.record(model, optimizer, files[-1], **options) as recording:
-            for _ in range(6):
-                recording.step(loss=train_step(model, optimizer))
-    each, some = map(dynamics.open_trajectory, files)
+        record_training(files[-1], 6, embedding_gradient=True, seed=0, **options)
+    every_step, some = map(dynamics.open_trajectory, files)
     assert some["step"].values.tolist() == [0, 4, 6]
-    expected = each.sel(step=some["step"]).drop_vars("embedding_gradient")
+    expected = every_step.sel(step=some["step"]).drop_vars("embedding_gradient")
     xr.testing.assert_equal(some.drop_vars("embedding_gradient"), expected)
-    gradients = each["embedding_gradient"].sel(step=[1, 5])
+    gradients = every_step["embedding_gradient"].sel(step=[1, 5])
     np.testing.assert_array_equal(some["embedding_gradient"][:, 1:], gradients)
 
 
@@ -756,29 +679,19 @@ def test_a_loop_that_never_calls_step_is_said_to(path):
 
 
 def test_a_variable_that_changes_its_shape_is_named(path):
-    model, optimizer, _ = create_training()
-    memory = [0.0, 0.0]
     variables = {"memory": lambda model: torch.tensor(memory)}
-    message = r"memory has the shape \(3,\) at step 2, and \(2,\) in the frames before"
-    with (
-        pytest.raises(RecordingError, match=message),
-        dynamics.record(model, optimizer, path, variables=variables) as recording,
-    ):
-        for update in range(3):
-            memory += [0.0] * (update == 1)
-            recording.step(loss=train_step(model, optimizer))
+    message = r"memory has the shape \(2,\) at step 1, and \(1,\) in the frames before"
+    memory = [0.0]
+    with pytest.raises(RecordingError, match=message):
+        record_training(path, 3, interrupt=memory.append, variables=variables)
 
 
-def record_seed(folder, seed, updates=6, diverges_at=None, **options):
-    """A recording of its own for one seed of an ensemble."""
-    model, optimizer, _ = create_training()
+def record_seed(folder, seed, updates=6, **options):
+    """A recording of its own for one seed of an ensemble; returns the file."""
     file = folder / f"seed{seed}.nc"
-    with dynamics.record(
-        model, optimizer, file, every=2, embedding="embed.weight", seed=seed, **options
-    ) as recording:
-        for update in range(1, updates + 1):
-            loss = train_step(model, optimizer)
-            recording.step(loss=float("nan") if update == diverges_at else loss)
+    record_training(
+        file, updates, every=2, embedding="embed.weight", seed=seed, **options
+    )
     return file
 
 
@@ -786,7 +699,7 @@ def record_seed(folder, seed, updates=6, diverges_at=None, **options):
 def test_recordings_of_several_seeds_are_one_ensemble(tmp_path):
     files = [
         record_seed(tmp_path, 0),
-        record_seed(tmp_path, 4, diverges_at=3),
+        record_seed(tmp_path, 4, nan_at=3),
         record_seed(tmp_path, 2),
     ]
     joined = dynamics.open_trajectory(files)
