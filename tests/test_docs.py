@@ -21,6 +21,7 @@ import xarray as xr
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgba
 from matplotlib.image import imread
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis import plots
 from analysis.command_line.parsing import parse_options
@@ -149,9 +150,7 @@ def test_the_page_on_the_format(capsys):
     xr.testing.assert_equal(names["plain"].load(), names["trajectory"].load())
     with open_trajectory("runs/two.nc") as some:
         assert some["seed"].values.tolist() == [1, 4]
-        np.testing.assert_array_equal(
-            some["embedding"], names["trajectory"]["embedding"][[1, 4]]
-        )
+        assert_array_equal(some["embedding"], names["trajectory"]["embedding"][[1, 4]])
     assert capsys.readouterr().out.splitlines()[-1] == "[ 0  4  8 12]"
     assert "dynamics" not in ON_PLAIN_FORMAT
     execute(ON_PLAIN_FORMAT)
@@ -176,7 +175,7 @@ def test_the_lines_of_python_about_the_example():
     assert whole["step"].values[-1] == 120
     assert again["step"].values.tolist() == list(range(30, 51))
     shared = again.sel(step=slice(32, 48, 4))["embedding"]
-    np.testing.assert_array_equal(
+    assert_array_equal(
         shared, whole["embedding"].isel(run=[2]).sel(step=shared["step"])
     )
 
@@ -294,10 +293,8 @@ def test_without_momentum_the_example_is_the_particle_system(settings):
     result = run(MomentumSettings(momentum=0.0, **settings), steps=60)
     expected = run(ParticleSettings(**settings), steps=60)
     for name in ("embedding", "gradient_norm", "last_step", "status", "time"):
-        np.testing.assert_array_equal(result[name], expected[name])
-    np.testing.assert_allclose(
-        result["update_norm"], expected["update_norm"], rtol=1e-6
-    )
+        assert_array_equal(result[name], expected[name])
+    assert_allclose(result["update_norm"], expected["update_norm"], rtol=1e-6)
 
 
 def test_a_step_is_that_of_the_heavy_ball():
@@ -311,7 +308,7 @@ def test_a_step_is_that_of_the_heavy_ball():
             + SETTINGS.momentum * (x - before)
         )
         x, before = naive.normalise(moved, SETTINGS.variance), x
-        np.testing.assert_allclose(after, x, atol=1e-9)
+        assert_allclose(after, x, atol=1e-9)
 
 
 SETTINGS_VARIABLES = ("embedding", "velocity", "gradient_norm", "update_norm")
@@ -331,11 +328,11 @@ def test_interrupted_extended_replayed_branched_and_single_runs_have_the_bits_of
     )
     same, calmer = branch("a.nc", 25), branch("a.nc", 25, momentum=0.0)
     for name in (*SETTINGS_VARIABLES, "step"):
-        np.testing.assert_array_equal(result[name], whole[name])
+        assert_array_equal(result[name], whole[name])
     for name in SETTINGS_VARIABLES:
-        np.testing.assert_array_equal(again[name], whole[name][[2], 17:42])
-        np.testing.assert_array_equal(same[name], whole[name][:, 25:])
-        np.testing.assert_array_equal(alone[name], whole[name][3:])
+        assert_array_equal(again[name], whole[name][[2], 17:42])
+        assert_array_equal(same[name], whole[name][:, 25:])
+        assert_array_equal(alone[name], whole[name][3:])
     assert not np.array_equal(calmer["embedding"][:, -1], whole["embedding"][:, -1])
     with pytest.raises(SettingsError, match="n: found 5"):
         branch("a.nc", 25, n=5)
@@ -362,7 +359,7 @@ def test_a_run_that_diverges_stands_still(monkeypatch):
     for name in SETTINGS_VARIABLES:
         expected = whole[name].values.copy()
         expected[1, 11:] = expected[1, 10]
-        np.testing.assert_array_equal(result[name], expected)
+        assert_array_equal(result[name], expected)
 
 
 def test_invalid_settings_and_those_of_a_system_that_is_not_registered_are_refused(
@@ -394,9 +391,9 @@ def test_arrays_of_the_example_are_analysed(files):
             == (6, 101)
         )
         x, v = (trajectory[name].values for name in ("embedding", "velocity"))
-        np.testing.assert_array_equal(v[:, 1:], np.diff(x, axis=1))
+        assert_array_equal(v[:, 1:], np.diff(x, axis=1))
         per_time = np.linalg.norm(v[:, 1:], axis=(-2, -1)) / SETTINGS.step_size
-        np.testing.assert_allclose(
+        assert_allclose(
             embedding_speed(trajectory).transpose("run", "step")[:, 1:],
             per_time,
             rtol=1e-9,
@@ -479,9 +476,7 @@ def test_the_scene_of_the_example(files):
         shown = build_scene(trajectory, 2)
         assert shown.title == "momentum, f_a = 2, N = 7, momentum 0.8, seed 2"
         x = trajectory["embedding"].values[2, [0, 50]]
-        np.testing.assert_allclose(
-            shown.arrays(np.array([0, 50]))["embedding"], x, atol=1e-12
-        )
+        assert_allclose(shown.arrays(np.array([0, 50]))["embedding"], x, atol=1e-12)
 
 
 def test_panels_that_a_system_registers(files, output_of):
@@ -490,7 +485,7 @@ def test_panels_that_a_system_registers(files, output_of):
         assert panel_names(trajectory)[:2] == ("motion", "embedding")
         arrows = build_scene(trajectory, 1).arrays(np.array([0, 40]))["heading"]
         x, v = (trajectory[name].values[1, 40] for name in ("embedding", "velocity"))
-        np.testing.assert_allclose(arrows[1], np.hstack([x, x + 5 * v]), atol=1e-12)
+        assert_allclose(arrows[1], np.hstack([x, x + 5 * v]), atol=1e-12)
         assert np.isnan(arrows[0, :, 2:]).all()  # at rest
         assert panel_names(run(steps=3, record="metrics")) == (
             "gradient_norm",
@@ -513,7 +508,7 @@ def test_an_analysis_from_outside(files, output_of, tmp_path, monkeypatch):
     ):
         x = trajectory["embedding"].values[4, 60]
         expected = max(np.sqrt(((point - x.mean(0)) ** 2).sum()) for point in x)
-        np.testing.assert_allclose(result["reach"].sel(step=60)[4], expected)
+        assert_allclose(result["reach"].sel(step=60)[4], expected)
     for name in ("reach", "reaching"):
         sys.modules.pop(name)
 
@@ -547,7 +542,7 @@ def test_the_page_on_own_models_works_as_it_stands(output_of, tmp_path, monkeypa
     assert open_trajectory("cut?.nc").sizes["run"] == 2
     output_of("sims.collect", "scalars.csv", "--out", "log.nc")
     loss = names["runs"][0]["loss"]
-    np.testing.assert_array_equal(open_trajectory("log.nc")["loss"], loss)
+    assert_array_equal(open_trajectory("log.nc")["loss"], loss)
     check_restoring_continues_with_the_same_bits(interrupted, monkeypatch)
 
 

@@ -2,9 +2,9 @@
 
 import re
 
-import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 import dynamics
 from dynamics.recording.recorded_network import RecordedNetwork
@@ -49,7 +49,7 @@ def assert_same(network, expected):
     """The logits of all pairs; those of the page are in float64 if they can be."""
     with torch.no_grad():
         result = network.logits(network.parameters(0, 0), PAIRS)
-    np.testing.assert_allclose(result, expected.detach()[:, :N], rtol=1e-4, atol=1e-5)
+    assert_allclose(result, expected.detach()[:, :N], rtol=1e-4, atol=1e-5)
 
 
 def plain_transformer(equals, rate):

@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from analysis.plots.formation_figure import plot_formation
@@ -53,7 +54,7 @@ def test_persistent_onsets_are_those_of_plain_loops(there):
     moments = np.linspace(0, 1, len(there))
     expected = next((moments[k] for k in range(len(there)) if all(there[k:])), np.inf)
     assert persistent_onset(np.array(there), moments) == expected
-    np.testing.assert_array_equal(
+    assert_array_equal(
         persistent_onset(np.array([there, there]), moments), [expected] * 2
     )
 
@@ -66,7 +67,7 @@ def test_halfway_times_are_those_of_a_search_through_time(values):
     above = (np.interp(fine, moments, values) > half + 1e-9) & (values[-1] < values[0])
     expected = fine[above].max() if above.any() else 0
     result = halfway_time([values, [*values[:-1], 9]], moments)  # which ends no lower
-    np.testing.assert_allclose(result, [expected, 0], atol=0.011)
+    assert_allclose(result, [expected, 0], atol=0.011)
     with pytest.raises(ValueError, match="finite"):
         halfway_time([np.nan, *values[1:]], moments)
 
@@ -131,7 +132,7 @@ def test_a_frequency_below_chance_has_not_formed(template):
     outcome["dominant_frequency"] = (("run", "step"), np.full(share.shape, 2))
     result = find_formation_times(outcome).sel(event="frequency")
     assert result["formed"].values.tolist() == [1, 1, 1, 0]
-    np.testing.assert_allclose(result["onset"] * STEPS, [12, 12, 12, 20])
+    assert_allclose(result["onset"] * STEPS, [12, 12, 12, 20])
 
 
 def test_intervals_of_means_stay_within_limits(template):
@@ -145,7 +146,7 @@ def test_intervals_of_means_stay_within_limits(template):
     assert high > 200
     result["circle"][:, 0] = [0, 1]
     exact = stats.binomtest(1, 2).proportion_ci(method="exact")
-    np.testing.assert_allclose(mean("circle"), (0.5, exact.low, exact.high))
+    assert_allclose(mean("circle"), (0.5, exact.low, exact.high))
     result["circle_distance"][0] = np.nan
     assert mean("circle_distance").value == pytest.approx(0.9)
 
@@ -166,8 +167,8 @@ def test_diverged_runs_are_censored_at_their_last_frame(template):
     diverged["last_step"] = diverged["last_step"].copy(data=[12, STEPS, STEPS, 0])
     result = find_formation_times(structure_measures(diverged))
     assert (result["formed"][:, [0, 3]] == 0).all()
-    np.testing.assert_allclose(result["onset"][:, 0] * STEPS, 12)
-    np.testing.assert_allclose(result["onset"][:, 3], 0)
+    assert_allclose(result["onset"][:, 0] * STEPS, 12)
+    assert_allclose(result["onset"][:, 3], 0)
     assert result["formed"].sel(event="structure")[1] == 1
     diverged["last_step"][:] = 3
     assert (find_formation_times(structure_measures(diverged))["formed"] == 0).all()
@@ -216,10 +217,8 @@ def test_chance_levels_are_those_of_renamed_tokens(generator):
         levels = measures.sel(measure="imperfections").isel(run=run)
         assert (levels["chance"], levels["expected"]) == (counts.min(), counts.mean())
     assert measures["chance"].sel(measure=["circle", "circularity"]).isnull().all()
-    np.testing.assert_array_equal(
-        measures["imperfections"].isel(step=0), count_imperfections(x)
-    )
-    np.testing.assert_allclose(measures["circularity"].isel(step=0), circularity(x))
+    assert_array_equal(measures["imperfections"].isel(step=0), count_imperfections(x))
+    assert_allclose(measures["circularity"].isel(step=0), circularity(x))
 
 
 def test_structure_measures_of_other_sizes_and_systems():
@@ -270,11 +269,11 @@ def test_a_single_frame_has_a_table_without_times(typed, tmp_path):
     assert "picture" not in printed
     result = xr.open_dataset("one-formation.nc")
     expected = find_formation_times(structure_measures(whole))
-    np.testing.assert_array_equal(result["formed"], expected["formed"])
+    assert_array_equal(result["formed"], expected["formed"])
     assert np.isnan(result["onset"]).all()
     table = pd.read_csv("one.csv")
     assert table["median"].isna().all()
-    np.testing.assert_array_equal(table["end"].dropna(), table["start"].dropna())
+    assert_array_equal(table["end"].dropna(), table["start"].dropna())
 
 
 def test_two_sizes_of_which_one_has_no_grids(template, output_of, tmp_path):

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 import dynamics
 from analysis.forces import audit_forces
@@ -66,7 +67,7 @@ def assert_close(result, expected, names, **tolerance):
     """Variables of two datasets are equal within a tolerance."""
     for name in names.split():
         values = result[name].transpose(*expected[name].dims)
-        np.testing.assert_allclose(values, expected[name], err_msg=name, **tolerance)
+        assert_allclose(values, expected[name], err_msg=name, **tolerance)
 
 
 def test_recorded_values_are_those_of_the_simulation(pair):
@@ -86,11 +87,11 @@ def test_the_audit_of_a_recorded_model_is_that_of_its_simulation(pair):
 
 def test_formation_and_events_of_a_recorded_model_are_those_of_its_simulation(pair):
     result, expected = (find_formation_times(structure_measures(item)) for item in pair)
-    np.testing.assert_array_equal(result["formed"], expected["formed"])
+    assert_array_equal(result["formed"], expected["formed"])
     assert_close(result, expected, "onset", atol=1e-3)
     config = DetectionConfig(level="largest")
     result, expected = (analyse_events(item, config=config) for item in pair)
-    np.testing.assert_array_equal(result["event_kind"], expected["event_kind"])
+    assert_array_equal(result["event_kind"], expected["event_kind"])
     assert_close(result, expected, "escape begin middle end event_middle", atol=1e-2)
 
 

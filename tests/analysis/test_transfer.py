@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.clustering_heads.vocabulary_transfer import (
     TRANSFER_COLUMNS,
@@ -28,30 +29,26 @@ def test_accuracies_are_those_of_the_runs(output_of, tmp_path):
     result = xr.open_dataset(path)
     outcome = result["accuracy"]
     assert outcome.dims == ("kind", "vocab", "run")
-    np.testing.assert_array_equal(result["vocab"], [2, 3, 4])
+    assert_array_equal(result["vocab"], [2, 3, 4])
     steps = 60 * BASE.epoch_steps
     source = simulate(BASE, runs=6, steps=2 * steps, every=steps, progress=False)
     accuracy = source["accuracy"].sel(
         split="unseen" if "unseen" in source["split"].values else "test"
     )
-    np.testing.assert_allclose(
-        outcome.sel(kind="scratch", vocab=2), accuracy.sel(step=steps)
-    )
-    np.testing.assert_allclose(
-        outcome.isel(kind=1).sel(vocab=2), accuracy.sel(step=2 * steps)
-    )
+    assert_allclose(outcome.sel(kind="scratch", vocab=2), accuracy.sel(step=steps))
+    assert_allclose(outcome.isel(kind=1).sel(vocab=2), accuracy.sel(step=2 * steps))
     file = run_path(BASE, 6, 0, every=steps)
     tuned = SparseSettings(
         **{**vars(BASE), "vocab": 3, "start": str(file), "start_step": steps}
     )
     again = simulate(tuned, runs=6, steps=steps, every=steps, progress=False)
-    np.testing.assert_allclose(
+    assert_allclose(
         outcome.sel(kind="finetuned", vocab=3),
         again["accuracy"].sel(split="unseen", step=steps),
     )
     good = successful_runs(open_trajectory(file).sel(step=[0, steps]))
-    np.testing.assert_array_equal(result["successful"], good)
-    np.testing.assert_array_equal(np.isfinite(outcome.isel(kind=3).sel(vocab=3)), good)
+    assert_array_equal(result["successful"], good)
+    assert_array_equal(np.isfinite(outcome.isel(kind=3).sel(vocab=3)), good)
     table = pd.read_csv("table.csv").set_index("p")
     assert table.index.tolist() == [2, 3, 4]
     finetuned = outcome.sel(kind="finetuned", vocab=3)
@@ -89,13 +86,13 @@ def test_the_figure_shows_means_and_largest_accuracies():
     left, middle, right = plot_transfer(result, 6).axes
     for kind, container in zip(TRANSFER_KINDS, left.containers, strict=True):
         means = result["accuracy"].sel(kind=kind).mean("run").dropna("vocab")
-        np.testing.assert_allclose(container[0].get_ydata().astype(float), means)
+        assert_allclose(container[0].get_ydata().astype(float), means)
     largest = [line for line in middle.lines if line.get_label() in TRANSFER_KINDS]
-    np.testing.assert_allclose(
+    assert_allclose(
         largest[0].get_ydata(), result["accuracy"].sel(kind="scratch").max("run").values
     )
     shown = np.concatenate([line.get_ydata() for line in right.lines[:2]])
-    np.testing.assert_allclose(
+    assert_allclose(
         np.sort(shown),
         np.sort(result["accuracy"].sel(kind="finetuned", vocab=3).values),
     )

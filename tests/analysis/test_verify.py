@@ -8,11 +8,11 @@ import signal
 from pathlib import Path
 
 import dask
-import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 from distributed import LocalCluster
+from numpy.testing import assert_array_equal
 
 from analysis.reproduction import registry
 from analysis.reproduction.musat2024 import particle_claims
@@ -217,4 +217,4 @@ def test_ensembles_are_computed_on_a_cluster(verify, tmp_path, monkeypatch):
     for name in names:
         trajectory = open_trajectory(name)
         alone = simulate(read_settings(trajectory), 6)
-        np.testing.assert_array_equal(trajectory["embedding"], alone["embedding"])
+        assert_array_equal(trajectory["embedding"], alone["embedding"])

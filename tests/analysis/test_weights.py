@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.image import imread
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.forces import (
     WEIGHT_COLUMNS,
@@ -58,7 +59,7 @@ def table_lines(rows):
 
 def test_measures_of_each_run_are_those_of_its_last_frame(trajectory):
     result = measure_weights(trajectory)
-    np.testing.assert_array_equal(result["seed"], [7, 8, 9])
+    assert_array_equal(result["seed"], [7, 8, 9])
     last = trajectory.isel(step=-1)
     for r, seed in enumerate(result["seed"]):
         names = ["hidden_weight", "hidden_bias", "embedding"]
@@ -74,7 +75,7 @@ def test_measures_of_each_run_are_those_of_its_last_frame(trajectory):
             ("rays", pair_sum_collinearity(x, pairs)),
         ):
             values = [result[name][r], result[f"{name}_chance"][r]]
-            np.testing.assert_allclose(values, expected, rtol=1e-6)
+            assert_allclose(values, expected, rtol=1e-6)
     assert len(set(result["weight"])) == 3
 
 
@@ -83,7 +84,7 @@ def test_runs_that_diverged_are_left_out(trajectory):
     one["last_step"] = ("run", [40, 12, 40])
     whole, result = measure_weights(trajectory), measure_weights(one)
     for name, values in result.items():
-        np.testing.assert_array_equal(values, whole[name][[0, 2]])
+        assert_array_equal(values, whole[name][[0, 2]])
     one["last_step"] = ("run", [1, 12, 39])
     none = measure_weights(one)
     assert all(len(values) == 0 for values in none.values())
@@ -207,7 +208,7 @@ def test_the_figure_shows_the_table():
     }
     left, middle, right = plot_weights(groups, {"circles": groups[0.5]}, "title").axes
     line, _, (bars,) = left.containers[0]
-    np.testing.assert_allclose(np.array(line.get_ydata(), dtype=float), [1.5, 0.5])
+    assert_allclose(np.array(line.get_ydata(), dtype=float), [1.5, 0.5])
     length = np.ptp(bars.get_segments()[0][:, 1])
     assert length == pytest.approx(2 * groups[0.0].mean["weight"].half)
     assert any(list(line.get_ydata()) == [0.7, 0.6] for line in middle.lines)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dynamics import (
     TrajectoryError,
@@ -63,11 +64,11 @@ def test_a_branch_is_found_extended_and_replayed(settings, change):
     with checkpoints(path) as states:
         assert int(states["checkpoint"][0]) == 13
     again = replay(path, 1, 27, 31)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         again["embedding"].sel(step=30)[0], direct["embedding"].sel(step=30)[1]
     )
     further = branch(path, 45, until=50)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         further["embedding"].sel(step=50), direct["embedding"].sel(step=50)
     )
     with pytest.raises(SettingsError, match="out: found .*branched_at"):
@@ -117,16 +118,14 @@ def test_a_branch_that_changes_the_batch_begins_a_new_epoch(source):
     whole = branch(
         source, 14, until=34, batch=5, out="b.nc"
     )  # 10 steps an epoch, in the source 7
-    np.testing.assert_allclose(whole["epoch"], [2, 3, 4])
-    np.testing.assert_array_equal(whole["step"], [14, 24, 34])
+    assert_allclose(whole["epoch"], [2, 3, 4])
+    assert_array_equal(whole["step"], [14, 24, 34])
     assert float(branch(source, 14, batch=5)["epoch"][-1]) == 3
     partly = branch(source, 10, until=34, batch=5)
-    np.testing.assert_allclose(partly["epoch"], 10 / 7 + (partly["step"] - 10) / 10)
+    assert_allclose(partly["epoch"], 10 / 7 + (partly["step"] - 10) / 10)
     again = replay("b.nc", None, 23, 34)
-    np.testing.assert_array_equal(
-        again["value"].sel(step=34), whole["value"].sel(step=34)
-    )
-    np.testing.assert_allclose(again["epoch"].sel(step=30), 3.6)
+    assert_array_equal(again["value"].sel(step=34), whole["value"].sel(step=34))
+    assert_allclose(again["epoch"].sel(step=30), 3.6)
     engine = SparseSimdBackend(
         ClusteringHead(dataclasses.replace(SPARSE, batch=5)),
         np.arange(2),

@@ -4,6 +4,7 @@ when interrupted, perturbed as documented."""
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dynamics import TrajectoryError, branch, branch_copies, open_trajectory, simulate
 from dynamics.copies import JoiningSystem
@@ -47,9 +48,7 @@ def test_copies_without_displacement_end_with_the_bits_of_the_original(source):
     ends = branch_copies(source, STEPS, 2, 0.0, every=4)
     assert ends.sizes["run"] == 3 * 3 * 2
     assert ends["step"].values.tolist() == [3, 7, 11, 15, 19, 23, 27, 30]
-    np.testing.assert_array_equal(
-        last_embedding(ends), last_embedding(source)[ends["of_run"]]
-    )
+    assert_array_equal(last_embedding(ends), last_embedding(source)[ends["of_run"]])
     waiting = select_copies(ends, from_step=15).sel(step=[3, 7, 15])["embedding"]
     assert (waiting == waiting.isel(step=0)).all()
 
@@ -58,7 +57,7 @@ def test_a_copy_alone_has_the_bits_that_it_has_in_the_ensemble(source):
     ends = branch_copies(source, STEPS, 4, [0.01, 0.2])
     alone = branch_copies(source, {2: [7]}, [3], 0.2)
     same = select_copies(ends, of_run=2, from_step=7, displacement=0.2, copy=3)
-    np.testing.assert_array_equal(last_embedding(alone), last_embedding(same))
+    assert_array_equal(last_embedding(alone), last_embedding(same))
     others = select_copies(ends, of_run=2, from_step=7)
     assert len(np.unique(last_embedding(others), axis=0)) == 8
 
@@ -87,7 +86,7 @@ def test_displacements_are_relative_to_the_spread_of_each_variable():
         spread = float(plain[name].isel(run=0).std())
         assert float(moved.std()) == pytest.approx(0.1 * spread, rel=0.03)
         twice = large[name] - plain[name].values
-        np.testing.assert_allclose(twice.values, 2 * moved.values, atol=1e-6)
+        assert_allclose(twice.values, 2 * moved.values, atol=1e-6)
 
 
 def test_copies_move_along_a_direction():
@@ -98,7 +97,7 @@ def test_copies_move_along_a_direction():
     )
     x = first["embedding"].isel(step=0).values.reshape(2, 3, 5, 2)
     for size, moved in zip((-0.1, 0.1), (x[:, 0], x[:, 2]), strict=True):
-        np.testing.assert_allclose(moved - x[:, 1], size * direction, atol=1e-6)
+        assert_allclose(moved - x[:, 1], size * direction, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["sparse", "transformer"])
@@ -109,7 +108,7 @@ def test_reshuffled_copies_have_other_batches_from_the_same_state(name):
     assert len(np.unique(first, axis=0)) == 2
     assert len(np.unique(last, axis=0)) == 6
     alone = branch_copies(source, {1: [10]}, [2], 0.0, reshuffle=True)
-    np.testing.assert_array_equal(last_embedding(alone)[0], last[-1])
+    assert_array_equal(last_embedding(alone)[0], last[-1])
 
 
 def test_reshuffled_copies_continue_when_interrupted():
@@ -125,7 +124,7 @@ def test_copies_with_a_changed_setting_are_a_branch():
     source = simulate(SYSTEMS["particles"], runs=2, steps=30)
     ends = branch_copies(source, [5, 10], 1, 0.0, fa=0.5)
     for step in (5, 10):
-        np.testing.assert_array_equal(
+        assert_array_equal(
             last_embedding(select_copies(ends, from_step=step)),
             last_embedding(branch(source, step, fa=0.5)),
         )
@@ -134,7 +133,7 @@ def test_copies_with_a_changed_setting_are_a_branch():
 def test_copies_of_a_diverged_run_have_diverged(diverging):
     source = simulate(diverging, runs=2, steps=6)
     ends = branch_copies(source, [2, 4], 2, 0.01)
-    np.testing.assert_array_equal(ends["last_step"] < 6, ends["of_run"] == 1)
+    assert_array_equal(ends["last_step"] < 6, ends["of_run"] == 1)
 
 
 @pytest.mark.parametrize(

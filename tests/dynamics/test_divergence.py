@@ -5,6 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from dynamics import SettingsError, branch, open_trajectory, register, replay, simulate
 from tests.dynamics.test_system_checks import Noise, NoiseSettings
@@ -46,7 +47,7 @@ def assert_diverged(result, last_step=12):
     assert result["last_step"].values.tolist() == [steps[-1], last_step, steps[-1]]
     assert result["status"].values.tolist() == [1, 2, 1]
     for member, shown in enumerate((steps, np.minimum(steps, last_step), steps)):
-        np.testing.assert_array_equal(
+        assert_array_equal(
             result["embedding"][member], expected[member].sel(step=shown)
         )
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from dynamics import ParticleSettings, SettingsError, read_settings, run_path, simulate
 
@@ -28,14 +29,14 @@ def test_one_embedding_for_all_runs(x):
     np.save("x.npy", x[0])
     np.savetxt("x.csv", x[0], delimiter=",", fmt="%.17g")  # a row for each token
     for name in ("x.npy", "x.csv"):
-        np.testing.assert_allclose(
+        assert_allclose(
             begin(particles(name))["embedding"].sel(step=0), [x[0], x[0]], atol=1e-15
         )
 
 
 def test_one_embedding_for_each_seed(x):
     np.save("x.npy", x)
-    np.testing.assert_allclose(
+    assert_allclose(
         begin(particles("x.npy"), seed=2)["embedding"].sel(step=0), x[2:], atol=1e-15
     )
     with pytest.raises(SettingsError, match="start: found shape"):
@@ -45,8 +46,8 @@ def test_one_embedding_for_each_seed(x):
 def test_the_start_is_normalised_like_everything_after_it(x):
     np.save("x.npy", 7 * x[0] + 3)
     result = begin(particles("x.npy", variance="overall"))["embedding"]
-    np.testing.assert_allclose(result.mean("token"), 0, atol=1e-14)
-    np.testing.assert_allclose((result**2).mean(["token", "axis"]), 1)
+    assert_allclose(result.mean("token"), 0, atol=1e-14)
+    assert_allclose((result**2).mean(["token", "axis"]), 1)
 
 
 def test_the_run_of_the_same_seed_at_any_recorded_step():
@@ -55,9 +56,7 @@ def test_the_run_of_the_same_seed_at_any_recorded_step():
         result = begin(particles("a.nc", start_step=start_step), seed=2)[
             "embedding"
         ].sel(step=0)
-        np.testing.assert_allclose(
-            result, source["embedding"].sel(step=step)[2:], atol=1e-14
-        )
+        assert_allclose(result, source["embedding"].sel(step=step)[2:], atol=1e-14)
     for step, seed, told in (
         (3, 0, "start_step: found 3"),
         (0, 3, "start: found no run of seed 4"),

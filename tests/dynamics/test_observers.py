@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.testing import assert_array_equal
 
 from dynamics import (
     Ensemble,
@@ -49,14 +50,14 @@ def test_observers_are_recorded_and_change_nothing_else(settings, out):
     observed = simulate(settings, **options, out=out, observe=OBSERVE)
     assert observed["radius"].dims == ("run", "step", "radius_0")
     assert observed["widest"].dims == ("run", "step")
-    np.testing.assert_array_equal(observed["radius"], expected_radius(plain))
+    assert_array_equal(observed["radius"], expected_radius(plain))
     xr.testing.assert_equal(
         observed.drop_vars(["radius", "radius_0", "widest"]).drop_attrs(),
         plain.drop_attrs(),
     )
     metrics = simulate(settings, **options, record="metrics", observe=OBSERVE)
     assert "embedding" not in metrics
-    np.testing.assert_array_equal(metrics["radius"], observed["radius"])
+    assert_array_equal(metrics["radius"], observed["radius"])
 
 
 def test_an_interrupted_run_with_observers_continues(monkeypatch):
@@ -102,9 +103,9 @@ def test_names_and_sources_of_observers_identify_a_run():
 def test_branches_and_sweeps_observe():
     source = simulate(PARTICLES, runs=3, steps=10, out="a.nc")
     changed = branch(source, 4, fa=3.0, out="b.nc", observe=OBSERVE)
-    np.testing.assert_array_equal(changed["radius"], expected_radius(changed))
+    assert_array_equal(changed["radius"], expected_radius(changed))
     plain = branch(source, 4, fa=3.0)
-    np.testing.assert_array_equal(changed["embedding"], plain["embedding"])
+    assert_array_equal(changed["embedding"], plain["embedding"])
     with pytest.raises(SettingsError, match="out: found .*b.nc with observers="):
         branch(source, 4, fa=3.0, out="b.nc")
     points = sweep(PARTICLES, {"fa": [1.0, 2.0]}, runs=2, steps=4, observe=OBSERVE)

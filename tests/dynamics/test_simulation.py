@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 from xarray.backends.file_manager import FILE_CACHE
 
 from analysis.structures.circles_and_grids import grid_imperfections
@@ -84,13 +85,13 @@ def test_what_is_recorded():
     assert (trajectory["update_norm"].sel(step=0) == 0).all()
     full = run(steps=10)
     xr.testing.assert_equal(full.sel(step=[0, 4, 8, 10]), trajectory)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         full["gradient_norm"].sel(step=0), full["gradient_norm"].sel(step=1)
     )
     moved = np.sqrt(
         (full["embedding"].diff("step") ** 2).sum(["token", "axis"])
     ).transpose("run", "step")
-    np.testing.assert_allclose(
+    assert_allclose(
         full["update_norm"].isel(step=slice(1, None), layer=0), moved, rtol=1e-4
     )
 
@@ -435,7 +436,7 @@ def test_a_selection_is_replayed_by_its_seeds():
         xr.testing.assert_equal(
             result, chosen["embedding"].isel(run=rows).sel(step=slice(30, 35))
         )
-    np.testing.assert_array_equal(final_embedding(metrics), final_embedding(chosen))
+    assert_array_equal(final_embedding(metrics), final_embedding(chosen))
 
 
 def test_a_saved_selection_or_branch_is_not_taken_for_the_run_and_one_run_needs_its_dimension():
@@ -521,9 +522,7 @@ def test_a_dataset_never_reads_the_numbers_of_a_file_that_took_its_name():
 def test_the_end_of_metrics_alone_is_replayed_where_no_restart_state_is_at_it():
     run("m.nc", record="metrics", steps=300)
     view = run("m.nc", record="metrics", steps=31)
-    np.testing.assert_array_equal(
-        final_embedding(view), run(steps=31)["embedding"][:, -1]
-    )
+    assert_array_equal(final_embedding(view), run(steps=31)["embedding"][:, -1])
 
 
 def test_parts_of_another_run_beside_a_finished_one_are_not_removed(interrupted):
@@ -571,9 +570,7 @@ def test_a_diverged_run_is_marked_masked_left_out_and_extended_over_parts(
     assert (trajectory["embedding"][1] == trajectory["embedding"][1, 0]).all()
     assert final_embedding(trajectory)["seed"].values.tolist() == [0]
     measured = grid_imperfections(trajectory)
-    np.testing.assert_array_equal(
-        measured.notnull(), [[True] * 31, [True] + [False] * 30]
-    )
+    assert_array_equal(measured.notnull(), [[True] * 31, [True] + [False] * 30])
     xr.testing.assert_equal(
         truncate_trajectory(trajectory, 0).load(), simulate(diverging, runs=2, steps=0)
     )

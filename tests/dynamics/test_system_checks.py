@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from dynamics import System, random_stream, register, replay, run_path, simulate
 from dynamics import settings as table
@@ -121,10 +122,8 @@ def test_a_system_with_noise_is_extended_and_replayed_exactly(kind):
     result, whole = (
         run(steps=40, every=1, out=out)["embedding"] for out in ("a.nc", None)
     )
-    np.testing.assert_array_equal(result, whole)
-    np.testing.assert_array_equal(
-        replay("a.nc", 1, 11, 20)["embedding"][0], whole[1, 11:21]
-    )
+    assert_array_equal(result, whole)
+    assert_array_equal(replay("a.nc", 1, 11, 20)["embedding"][0], whole[1, 11:21])
 
 
 # ----------------------------------------------------------------- mistakes of a system

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dynamics.randomness import normal_samples, random_stream
 from dynamics.settings import SettingsError, SparseSettings, TransformerSettings
@@ -51,11 +52,9 @@ def test_compositions_are_groups_that_do_not_commute(task, n, order):
     )
     assert (table[0] == numbers).all()
     assert (table[:, 0] == numbers).all()
-    np.testing.assert_array_equal(table[table], table[:, table])  # (a b) c = a (b c)
+    assert_array_equal(table[table], table[:, table])  # (a b) c = a (b c)
     for item in (table, table.T):
-        np.testing.assert_array_equal(
-            np.sort(item, axis=1), np.broadcast_to(numbers, table.shape)
-        )
+        assert_array_equal(np.sort(item, axis=1), np.broadcast_to(numbers, table.shape))
     assert (table != table.T).any()
 
 
@@ -78,7 +77,7 @@ def test_splits_of_pairs_depend_on_the_seed_alone():
     assert (train.shape, test.shape) == ((2, 10), (2, 11))
     for run in range(2):
         assert sorted([*train[run], *test[run]]) == list(range(21))
-    np.testing.assert_array_equal(operation_splits(s, np.array([5]))[0][0], train[1])
+    assert_array_equal(operation_splits(s, np.array([5]))[0][0], train[1])
 
 
 @pytest.mark.parametrize("data", [1, 2, 300])
@@ -86,7 +85,7 @@ def test_distinct_sequences_are_those_drawn(data):
     s = SparseSettings(length=4, sparsity=2, vocab=3, data=data, batch=1)
     tokens, counts = distinct_sequences(s, 5, "test")
     drawn = sample_sequences(s, np.array([5]), "test")[0]
-    np.testing.assert_array_equal(
+    assert_array_equal(
         np.repeat(tokens, counts, axis=0), drawn[np.lexsort(drawn.T[::-1])]
     )
     assert len(np.unique(tokens, axis=0)) == len(tokens)
@@ -97,7 +96,7 @@ def test_a_stream_depends_on_seed_and_name_alone():
         normal_samples(np.array([7]), "a", (3, 2)),
         normal_samples(np.array([5, 7, 6]), "a", (3, 2)),
     )
-    np.testing.assert_array_equal(alone[0], among[1])
+    assert_array_equal(alone[0], among[1])
     assert not np.array_equal(alone, normal_samples(np.array([7]), "b", (3, 2)))
     assert not np.array_equal(alone, normal_samples(np.array([8]), "a", (3, 2)))
 
@@ -106,6 +105,6 @@ def test_streams_of_a_seed_are_fixed():
     """Fixed numbers: a change here changes every trajectory, and wants a higher
     numerics_version."""
     expected = [0.30076264407359865, 1.9055891628106287, 0.36722424359316547]
-    np.testing.assert_allclose(
+    assert_allclose(
         random_stream(7, "particles/start").standard_normal(3), expected, rtol=1e-15
     )

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from dynamics import ModularSettings, SparseSettings, open_trajectory, replay, simulate
 
@@ -37,7 +38,7 @@ def test_a_branch_keeps_options_that_are_not_given(simulated, program, base, cha
         change.split()[0].strip("-").replace("-", "_")
     }
     assert int(after["step"][-1]) == int(before["step"][-1])
-    np.testing.assert_array_equal(
+    assert_array_equal(
         after["embedding"][:, 0], replay(source, None, 20, 20)["embedding"][:, 0]
     )
     assert simulated(words) == path
@@ -53,9 +54,7 @@ def test_sparse_transfers_and_changes_of_the_batch_from_the_command_line(
         ("--step 7 --data 60 --epochs 1", 7),
     ):
         begun = open_trajectory(simulated(f"sparse --from {source} {words}"))
-        np.testing.assert_array_equal(
-            begun["value"][:, 0], ended["value"].sel(step=step)
-        )
+        assert_array_equal(begun["value"][:, 0], ended["value"].sel(step=step))
     assert "--step: found 8" in output_of(
         f"sims.sparse --from {source} --step 8 --epochs 1", code=2
     )
@@ -74,7 +73,7 @@ def test_all_successful_runs_are_taken(simulated, flag, monkeypatch):
         )
     source = simulated(f"sparse {SMALL} --runs 4 --epochs 1")
     path = simulated(f"sparse --from {source} {flag} --vocab 3 --epochs 1")
-    np.testing.assert_array_equal(
+    assert_array_equal(
         open_trajectory(path)["value"][:, 0],
         open_trajectory(source)["value"][[1, 2], -1],
     )

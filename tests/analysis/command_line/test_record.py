@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from numpy.testing import assert_allclose
 
 from analysis import Analysis
 from analysis.command_line.parsing import parse_options
@@ -52,12 +53,12 @@ def test_the_example_of_the_page(drift, tmp_path):
     assert "of the mean of all tokens" in out.split("\n  1    40")[1]
     expected = distances("a")[:2, ::2]
     with xr.open_dataset("a-drift.nc") as result:
-        np.testing.assert_allclose(result["distance"], expected, rtol=1e-6)
+        assert_allclose(result["distance"], expected, rtol=1e-6)
         assert result.attrs["title"].startswith("Distance of the centre of mass")
         assert result.attrs["result_of"] == "drift"
     table = pd.read_csv("t.csv")
     assert table["step"].tolist() == [0, 20, 40] * 2
-    np.testing.assert_allclose(table["distance"], expected.ravel(), rtol=1e-6)
+    assert_allclose(table["distance"], expected.ravel(), rtol=1e-6)
     assert (tmp_path / "a-drift.png").stat().st_size > 1000
     assert len(EXAMPLE.splitlines()) < 40
 
@@ -69,7 +70,7 @@ def test_rows_of_several_trajectories_are_grouped_by_file(drift):
     table = pd.read_csv("t.csv")
     assert table["trajectory"].tolist() == ["a.nc", "a.nc", "b.nc", "b.nc"]
     expected = [distances(name)[2, [0, -1]] for name in "ab"]
-    np.testing.assert_allclose(table["distance"], np.ravel(expected), rtol=1e-6)
+    assert_allclose(table["distance"], np.ravel(expected), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

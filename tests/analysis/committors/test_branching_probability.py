@@ -74,7 +74,7 @@ def test_transition_states_are_those_of_the_runs_at_their_decisions(source):
     states = transition_states(source, result)
     assert states["of_run"].values.tolist() == [0, 1]
     expected = replay(source, None, 20, 20)["embedding"].isel(run=[0, 1])
-    np.testing.assert_array_equal(states["embedding"], expected)
+    assert_array_equal(states["embedding"], expected)
     early = committor(source, begins_late, [30], 3)
     with pytest.raises(SettingsError, match="decided in the first state"):
         transition_states(source, early)
@@ -218,7 +218,7 @@ def test_copies_are_displaced_along_a_direction_by_normal_numbers(source):
         source, begins_right, [40], direction={"embedding": axis}, **options
     )
     begins = source["embedding"].sel(step=40).isel(token=0, axis=0).values > 0
-    np.testing.assert_array_equal(result["committor"][:, 0, 0], begins)
+    assert_array_equal(result["committor"][:, 0, 0], begins)
     assert (result["committor_low"][:, 0, 1] < 0.5).all()
     assert (result["committor_high"][:, 0, 1] > 0.5).all()
 
@@ -227,7 +227,7 @@ def test_copies_have_changed_settings(source):
     result = committor(source, is_wide, [30], 12, 0.4, fa=0.5)
     ends = branch_copies(source, 30, 12, 0.4, fa=0.5)
     counts = is_wide(ends).reshape(4, 12).sum(axis=1)
-    np.testing.assert_array_equal(result["successes"].values.ravel(), counts)
+    assert_array_equal(result["successes"].values.ravel(), counts)
 
 
 def test_outcomes_of_a_network():

@@ -68,8 +68,8 @@ def test_each_run_has_its_own_recorded_training_pairs(trajectory):
     for run in range(2):
         result = read_audited_run(whole, run, frames, model)
         expected = read_audited_run(trajectory, run, frames)
-        np.testing.assert_allclose(result.targets, expected.targets, 1e-5, 1e-7)
-        np.testing.assert_array_equal(result.pairs, expected.pairs)
+        assert_allclose(result.targets, expected.targets, 1e-5, 1e-7)
+        assert_array_equal(result.pairs, expected.pairs)
     with pytest.raises(SettingsError, match="different training pairs"):
         recorded_loss(recorded, model)
 
@@ -82,7 +82,7 @@ def test_pairs_of_a_model_file_are_used_and_named_for_a_recorded_gradient(trajec
     )
     audited = read_audited_run(recorded, 0, np.array([1]), model)
     pairs = np.unique(np.sort(model.training_pairs(), axis=1), axis=0)
-    np.testing.assert_array_equal(audited.pairs, pairs)
+    assert_array_equal(audited.pairs, pairs)
     result = audit_forces(recorded, frames=2, renamings=0, model=model)
     assert result.attrs["pairs"] == "the training pairs"
 
@@ -124,7 +124,7 @@ def test_numbers_under_other_names_are_audited_as_those_that_are_added(trajector
     expected = audit_forces(recorded, frames=2, renamings=2, model=model)
     result = audit_forces(recorded, frames=2, renamings=2, model=renamed)
     for name in ("r_squared", "renamed_r_squared", "cosine", "weight"):
-        np.testing.assert_allclose(result[name], expected[name], 1e-5, err_msg=name)
+        assert_allclose(result[name], expected[name], 1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("operation", [np.subtract, np.multiply])

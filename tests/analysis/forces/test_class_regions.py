@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.forces import class_regions
 from analysis.forces.pair_sum_classifier import Classifier
@@ -20,7 +21,7 @@ def test_centres_are_those_of_half_discs():
     (centres,) = class_regions.region_centres(half_planes(sums, [0, 0, 1]))
     distance = class_regions.RIM * 4 / (3 * np.pi)
     expected = [[distance, 0], [distance, 0], [-distance, 0]]
-    np.testing.assert_allclose(centres, expected, atol=0.01)
+    assert_allclose(centres, expected, atol=0.01)
 
 
 def test_regions_are_connected():
@@ -29,7 +30,7 @@ def test_regions_are_connected():
     inside[0, 1] = False
     regions = class_regions.label_regions(classes, inside)
     expected = [[1, 0, 2], [1, 3, 2], [3, 3, 4]]
-    np.testing.assert_array_equal(regions, expected)
+    assert_array_equal(regions, expected)
 
 
 def test_pair_sums_are_pushed_towards_the_centre_of_their_region(generator):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 import dynamics
 from analysis.linearization.hessians import dense_hessian
@@ -46,7 +47,7 @@ def test_moments_are_means_of_squared_gradients():
     for run in range(2):
         flat = [values[run, 1].ravel() for _, values in moments.values()]
         expected = torch_adam(trained, run, 24)
-        np.testing.assert_allclose(
+        assert_allclose(
             np.concatenate(flat), expected, rtol=1e-3, atol=1e-7 * expected.max()
         )
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 from scipy.integrate import dblquad
 
 import dynamics
@@ -136,7 +137,7 @@ FEW = ChainOptions(chains=3, draws=40, burn_in=10)
 def test_a_frame_has_the_same_chains_in_any_selection(trained):
     together = learning_coefficients(trained, [0, 2], FEW)
     alone = learning_coefficients(trained.isel(run=[1]), [2], FEW)
-    np.testing.assert_array_equal(together["trace"][1, 1], alone["trace"][0, 0])
+    assert_array_equal(together["trace"][1, 1], alone["trace"][0, 0])
     other = learning_coefficients(trained.isel(run=[1]), [0], FEW)
     assert (together["trace"][1, 0] == other["trace"][0, 0]).all()
     assert (together["llc_error"] >= together["within_error"]).all()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.testing import assert_array_equal
 
 from analysis.output.results import check_result_path, write_result
 from analysis.transitions.lagged_correlations import stored_measure
@@ -22,7 +23,7 @@ def test_results_are_whole_and_never_written_over_trajectories(tmp_path):
     for _ in range(2):
         write_result(result, check_result_path(tmp_path / "deep" / "r.nc", what))
     with xr.open_dataset(tmp_path / "deep" / "r.nc") as outcome:
-        np.testing.assert_array_equal(outcome["x"], result["x"])
+        assert_array_equal(outcome["x"], result["x"])
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["r.nc"]
 
 

@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.panels import colours
 from analysis.panels.colours import (
@@ -60,13 +61,13 @@ def distances(rgb, reader):
 
 def test_oklab_conversion_is_invertible(generator):
     rgb = generator.random((50, 3))
-    np.testing.assert_allclose(
+    assert_allclose(
         colours.from_oklab(*np.moveaxis(to_oklab(rgb), -1, 0)), rgb, atol=1e-6
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         to_oklab(np.array([[1.0, 1, 1], [0, 0, 0]])), [[1, 0, 0], [0, 0, 0]], atol=2e-4
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         to_oklab(np.array([1.0, 0, 0])), [0.62796, 0.22486, 0.12585], atol=1e-4
     )  # Ottosson's
 
@@ -188,12 +189,10 @@ def test_prefixes_of_any_number_of_multisets_have_colours():
 
 
 def test_the_colour_of_a_split_does_not_depend_on_other_splits():
-    np.testing.assert_array_equal(
+    assert_array_equal(
         named_colours(["train", "test", "unseen"])[:2], named_colours(["train", "test"])
     )
-    np.testing.assert_array_equal(
-        named_colours(["test"]), named_colours(["validation"])
-    )
+    assert_array_equal(named_colours(["test"]), named_colours(["validation"]))
     assert (
         len(
             np.unique(
@@ -226,6 +225,6 @@ def test_colours_contrast_with_white_and_pale_backgrounds():
 
 def test_direction_colours_are_periodic():
     ring = colours.angle_colours(np.linspace(0, 2 * np.pi, 33))
-    np.testing.assert_allclose(ring[0], ring[-1], atol=1e-9)
+    assert_allclose(ring[0], ring[-1], atol=1e-9)
     lab = to_oklab(ring[:-1])
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(lab, 2)) > 0.01

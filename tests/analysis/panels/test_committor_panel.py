@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from analysis.committors import committor
 from analysis.panels.committor_panel import add_committor
@@ -23,9 +24,9 @@ def test_the_curve_ends_at_the_outcome_of_the_run_itself(trajectory, result):
     scene = build_scene(trajectory, 2)
     panel = add_committor(scene, result, 2).panels[-1]
     (curves,) = panel.layers
-    np.testing.assert_array_equal(curves.x, [0, 20, 40, 60])
+    assert_array_equal(curves.x, [0, 20, 40, 60])
     shares = result["committor"].values[1, :, 0]
-    np.testing.assert_array_equal(curves.y, [[*shares, result["outcome"][1]]])
+    assert_array_equal(curves.y, [[*shares, result["outcome"][1]]])
     assert panel.name == "committor"
     assert "20 copies" in panel.note
 

@@ -4,6 +4,7 @@ the package."""
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 import dynamics
 from analysis import panels
@@ -37,8 +38,8 @@ def test_maps_crosses_and_marks_are_those_of_the_same_network(trajectory, record
     frames = np.array([0, 3])
     for name in ("pair_sums", "crosses", "classes"):
         values = [item.compute_arrays(frames, [name])[name] for item in (own, expected)]
-        np.testing.assert_allclose(*values, rtol=1e-5, err_msg=name)
-    np.testing.assert_array_equal(own.trained, expected.trained[own.marked])
+        assert_allclose(*values, rtol=1e-5, err_msg=name)
+    assert_array_equal(own.trained, expected.trained[own.marked])
 
 
 def test_logits_that_depend_on_other_numbers_have_no_map(trajectory, recorded):
@@ -91,4 +92,4 @@ def test_vectors_have_a_curve_for_each_component(collected):
     scene = panels.build_scene(more, 0, panels=["probe"])
     (curves,) = scene.panels[0].layers
     assert curves.names == ("probe 0", "probe 1", "probe 2")
-    np.testing.assert_array_equal(curves.y, values[0].T)
+    assert_array_equal(curves.y, values[0].T)

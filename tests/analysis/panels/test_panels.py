@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.forces.audited_runs import embedding_gradient
 from analysis.panels import (
@@ -224,7 +225,7 @@ def test_panels_of_vc_show_the_arrays_of_the_network(variant):
                     (values @ built.plane(name).basis.T)[:, :axes],
                     result[:, :axes],
                 )
-            np.testing.assert_allclose(
+            assert_allclose(
                 result, values, atol=2e-5 * max(1.0, np.abs(values).max()), err_msg=name
             )
         for name, upon in (
@@ -254,7 +255,7 @@ def check_output_map(result, p):
     levels = (*PROBABILITY_LEVELS, np.sort(p)[..., -2])
     near = np.min([np.abs(highest - level) for level in levels], axis=0) < 1e-4
     assert near.mean() < 0.1
-    np.testing.assert_array_equal(result[~near], numbers[~near])
+    assert_array_equal(result[~near], numbers[~near])
 
 
 def test_the_query_arrow_fits_the_panel():
@@ -263,8 +264,8 @@ def test_the_query_arrow_fits_the_panel():
     scene = build_scene(trajectory, 0, panels=["normalised_sums"])
     arrow = scene.arrays([0, 2])["query"][:, 0]
     scale = 1.25 * math.sqrt(2) / math.hypot(50, 50)
-    np.testing.assert_array_equal(arrow[:, :2], 0)
-    np.testing.assert_allclose(
+    assert_array_equal(arrow[:, :2], 0)
+    assert_allclose(
         arrow[:, 2:], scale * trajectory["query"].values[0, [0, 2]], rtol=1e-5
     )
     assert f"arrow: query; query at {scale:.2g} of its length; " in scene.panels[0].note
@@ -290,7 +291,7 @@ def test_unit_boundaries_are_where_units_switch():
     )
     on_circle = result / np.linalg.norm(result, axis=-1, keepdims=True) * math.sqrt(2)
     activations = (on_circle * w["receptor"]).sum(-1) + w["receptor_bias"]
-    np.testing.assert_allclose(activations[:, there], 0, atol=1e-5)
+    assert_allclose(activations[:, there], 0, atol=1e-5)
 
 
 def test_shapes_colours_and_fills_of_points():
@@ -303,7 +304,7 @@ def test_shapes_colours_and_fills_of_points():
     assert sums.names[4] == "token 1 at 1"
     assert sums.shapes[3:6] == ("circle",) * 3
     assert sums.filled[3:6].tolist() == [False, True, True]
-    np.testing.assert_array_equal(sums.colours[3], sums.colours[5])
+    assert_array_equal(sums.colours[3], sums.colours[5])
     xi = layer(scene, "sequence_embeddings", Points)
     result = make_probe_sequences(SparseSettings(sparsity=3, length=8, vocab=3))
     assert xi.shapes == tuple(
@@ -314,7 +315,7 @@ def test_shapes_colours_and_fills_of_points():
         layer(scene, "receptors", Points),
         layer(scene, "assemblers", Points),
     )
-    np.testing.assert_array_equal(receptors.colours, assemblers.colours)
+    assert_array_equal(receptors.colours, assemblers.colours)
     assert (
         layer(scene, "transform_map", Map).names[5] == "class 1, probability below 0.5"
     )
@@ -337,7 +338,7 @@ def test_arrays_do_not_depend_on_the_batch_size(make, module, batch, monkeypatch
     monkeypatch.setattr(f"analysis.panels.{module}.VALUES_PER_BATCH", batch)
     for frame in range(4):
         for name, values in scene.arrays([frame]).items():
-            np.testing.assert_allclose(values[0], together[name][frame], atol=1e-5)
+            assert_allclose(values[0], together[name][frame], atol=1e-5)
 
 
 def test_large_tables_are_thinned():
@@ -360,9 +361,7 @@ def test_axes_can_be_selected(dim):
     scene = build_scene(trajectory, 0, axes=(1, 0), side=SIDE)
     consistent(scene)
     expected = trajectory["embedding"].values[0][..., [1, 0]]
-    np.testing.assert_allclose(
-        scene.arrays(range(4))["token_embeddings"], expected, atol=1e-6
-    )
+    assert_allclose(scene.arrays(range(4))["token_embeddings"], expected, atol=1e-6)
     last = trajectory["embedding"].values[0, -1]
     share = last.var(axis=0)[[0, 1]].sum() / last.var(axis=0).sum()
     assert one(scene, "token_embeddings").note == f"axes 1 and 0 of {dim}: {share:.0%}"
@@ -383,7 +382,7 @@ def test_invalid_axes_are_refused(make):
 
 def test_points_of_one_axis_are_spread_vertically():
     plane = fit_projection(np.array([[3.0], [1.0], [2.0]]), ranks=np.array([0, 2, 1]))
-    np.testing.assert_allclose(
+    assert_allclose(
         plane.places(np.array([[[3.0], [1.0], [2.0]]])),
         [[[3, -0.85], [1, 0.85], [2, 0]]],
     )
@@ -402,9 +401,7 @@ def test_particles_and_their_forces(dim):
     arrays = consistent(scene)
     x = trajectory["embedding"].values[0]
     plane = fit_projection(x[-1])
-    np.testing.assert_allclose(
-        arrays["embedding"], plane.places(x[[0, 6, 12]]), atol=1e-6
-    )
+    assert_allclose(arrays["embedding"], plane.places(x[[0, 6, 12]]), atol=1e-6)
     force = (
         ParticleSystem(ParticleSettings(n=7, dim=dim, fa=2.0)).force(x[[0, 6, 12]])[0]
         @ plane.basis.T
@@ -412,9 +409,9 @@ def test_particles_and_their_forces(dim):
     panel = one(scene, "embedding")
     across = panel.x[1] - panel.x[0]
     tails, heads = np.split(arrays["force"], 2, axis=-1)
-    np.testing.assert_allclose(tails, arrays["embedding"], atol=1e-6)
+    assert_allclose(tails, arrays["embedding"], atol=1e-6)
     longest = np.linalg.norm(force, axis=-1).max(axis=1)[:, None, None]
-    np.testing.assert_allclose(heads - tails, 0.2 * across * force / longest, atol=1e-4)
+    assert_allclose(heads - tails, 0.2 * across * force / longest, atol=1e-4)
 
 
 LAWS = {
@@ -434,7 +431,7 @@ def test_fields_add_up_to_the_force(law, generator):
     system = ParticleSystem(settings)
     x = generator.standard_normal((5, settings.n, 2))
     parts = balanced_force_fields(x, settings, system.pairs)
-    np.testing.assert_allclose(parts.sum(axis=0), system.force(x)[0], atol=1e-9)
+    assert_allclose(parts.sum(axis=0), system.force(x)[0], atol=1e-9)
 
 
 def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
@@ -454,25 +451,23 @@ def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
         ]
     )
     panel = one(scene, "embedding")
-    np.testing.assert_allclose(
+    assert_allclose(
         lengths.max(axis=(0, 2)), 0.2 * (panel.x[1] - panel.x[0]), rtol=1e-4
     )
     assert (lengths.max(axis=2) < 0.199 * (panel.x[1] - panel.x[0])).any()
     panel = one(scene, "pair_sums")
     pairs, x = all_pairs(7), trajectory["embedding"].values[0, 12]
     sums = x[pairs[:, 0]] + x[pairs[:, 1]]
-    np.testing.assert_allclose(arrays["pair_sums"][1], sums, atol=1e-6)
+    assert_allclose(arrays["pair_sums"][1], sums, atol=1e-6)
     distances = np.linalg.norm(
         pixel_points(panel, fit_projection(x), x[0])[..., None, :] - sums, axis=-1
     )
-    np.testing.assert_array_equal(
+    assert_array_equal(
         arrays["classes"][1], (pairs.sum(axis=1) % 7)[distances.argmin(axis=-1)]
     )
     there = np.isfinite(arrays["crosses"][1, :, 0])
-    np.testing.assert_array_equal(there, imperfect_pair_sums(x))
-    np.testing.assert_array_equal(
-        arrays["crosses"][1, there], arrays["pair_sums"][1, there]
-    )
+    assert_array_equal(there, imperfect_pair_sums(x))
+    assert_array_equal(arrays["crosses"][1, there], arrays["pair_sums"][1, there])
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4, 9])
@@ -483,7 +478,7 @@ def test_classes_of_a_plane_are_those_of_the_nearest_pair_sums(dim, generator):
     points = centre + places @ basis
     squares = ((points[:, None] - sums) ** 2).sum(axis=-1)
     result = nearest_pair_classes(sums, np.arange(200), points, basis)
-    np.testing.assert_array_equal(result, squares.argmin(axis=1))
+    assert_array_equal(result, squares.argmin(axis=1))
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -493,13 +488,13 @@ def test_networks_class_maps_marks_and_gradients(dim):
     arrays = consistent(scene)
     network, pairs = network_of(trajectory), all_pairs(7)
     trained = training_pairs(7, network.settings.train_pairs, np.array([4]))[0]
-    np.testing.assert_array_equal(layer(scene, "pair_sums", Points).filled, trained)
+    assert_array_equal(layer(scene, "pair_sums", Points).filled, trained)
     w = weights(trajectory, 1, 40)
     predicted = network.logits(w, torch.from_numpy(pairs)).argmax(-1).numpy()
     there = np.isfinite(arrays["crosses"][2, :, 0])
-    np.testing.assert_array_equal(there, predicted != pairs.sum(axis=1) % 7)
+    assert_array_equal(there, predicted != pairs.sum(axis=1) % 7)
     accuracy = trajectory["accuracy"].values[1, -1]
-    np.testing.assert_allclose(
+    assert_allclose(
         [(~there)[trained].mean(), (~there)[~trained].mean()], accuracy, atol=1e-6
     )
     check_class_map(scene, doubles(w), arrays["classes"][2])
@@ -512,7 +507,7 @@ def test_networks_class_maps_marks_and_gradients(dim):
         arrays["descent"][..., 2:] - arrays["descent"][..., :2], expected, strict=True
     ):
         scale = np.abs(result).max() / np.abs(reference).max()
-        np.testing.assert_allclose(result, scale * reference, atol=1e-4)
+        assert_allclose(result, scale * reference, atol=1e-4)
         assert scale > 0
 
 
@@ -542,7 +537,7 @@ def test_the_force_beside_the_gradient_uses_training_pairs():
     force = ParticleSystem(ParticleSettings(n=7), pairs=trained).force(x)[0][0]
     drawn = scene.arrays([4])["law"][0]
     vectors = drawn[:, 2:] - drawn[:, :2]
-    np.testing.assert_allclose(
+    assert_allclose(
         vectors, force * np.abs(vectors).max() / np.abs(force).max(), atol=1e-4
     )
     cosine = layer(scene, "cosine", Curves).y
@@ -568,9 +563,9 @@ def test_images_show_many_pair_sums(n, dim):
         assert len(layer(scene, "pair_sums", Points).names) == 2000
         return
     count = 10.0 ** arrays["density"] - 1
-    np.testing.assert_allclose(count.sum(axis=(1, 2)), n * (n + 1) / 2, rtol=1e-5)
+    assert_allclose(count.sum(axis=(1, 2)), n * (n + 1) / 2, rtol=1e-5)
     imperfect = np.nansum(count * arrays["imperfect_fraction"], axis=(1, 2))
-    np.testing.assert_allclose(
+    assert_allclose(
         imperfect, count_imperfections(trajectory["embedding"].values[0]), rtol=1e-5
     )
     assert np.array_equal(np.isnan(arrays["imperfect_fraction"]), count == 0)
@@ -594,7 +589,7 @@ def test_fields_are_summed_by_the_method_of_the_law(method, generator):
         generator.standard_normal((3, 9, 2)),
     )
     fields = balanced_force_fields(x, law, ParticleSystem(law).pairs)
-    np.testing.assert_allclose(
+    assert_allclose(
         fields.sum(axis=0), ParticleSystem(law).force(x)[0], rtol=1e-10, atol=1e-9
     )
 
@@ -620,14 +615,12 @@ def test_curves_show_the_recorded_values():
     trajectory = sparse(steps=32, every=2)
     scene = build_scene(trajectory, 0, side=SIDE)
     loss = layer(scene, "loss", Curves)
-    np.testing.assert_allclose(loss.y, trajectory["loss"].values[0].T, rtol=1e-6)
-    np.testing.assert_allclose(scene.clock, trajectory["epoch"].values)
+    assert_allclose(loss.y, trajectory["loss"].values[0].T, rtol=1e-6)
+    assert_allclose(scene.clock, trajectory["epoch"].values)
     assert (loss.names, scene.unit) == (tuple(trajectory["split"].values), "epoch")
     update = layer(scene, "update_norm", Curves).y
     assert np.isnan(update[:, 0]).all()
-    np.testing.assert_allclose(
-        update[:, 1:], trajectory["update_norm"].values[0, 1:].T, rtol=1e-6
-    )
+    assert_allclose(update[:, 1:], trajectory["update_norm"].values[0, 1:].T, rtol=1e-6)
 
 
 def test_a_loss_of_zero_is_drawn_at_the_lower_edge_with_a_note():
@@ -648,20 +641,16 @@ def test_geometric_moving_mean(generator):
         for row in logarithms
     ]
     expected[0][0] = np.nan
-    np.testing.assert_allclose(
-        geometric_moving_mean(values, 5), np.exp(expected), rtol=1e-6
-    )
+    assert_allclose(geometric_moving_mean(values, 5), np.exp(expected), rtol=1e-6)
 
 
 def test_structure_over_time():
     trajectory = particles(steps=30, n=9)
     scene = build_scene(trajectory, 0, side=SIDE)
     count = layer(scene, "imperfections", Curves).y[0]
-    np.testing.assert_array_equal(
-        count, count_imperfections(trajectory["embedding"].values[0])
-    )
+    assert_array_equal(count, count_imperfections(trajectory["embedding"].values[0]))
     norms = np.linalg.norm(trajectory["embedding"].values[0], axis=-1)
-    np.testing.assert_allclose(
+    assert_allclose(
         layer(scene, "circularity", Curves).y[0], norms.max(axis=1) / norms.min(axis=1)
     )
     assert (layer(scene, "circularity", Curves).y[1] == 1.2).all()
@@ -939,9 +928,9 @@ def test_default_panels_of_a_system_without_its_own():
     ]
     assert list(result.panels) == names
     arrays = result.compute_arrays(np.array([0, 12]), names)
-    np.testing.assert_allclose(
+    assert_allclose(
         arrays["embedding"], trajectory["embedding"].values[1, [0, 12]], atol=1e-6
     )
     (energy,) = result.panels["energy"]().layers
-    np.testing.assert_array_equal(energy.y, trajectory["energy"].values[1:])
+    assert_array_equal(energy.y, trajectory["energy"].values[1:])
     assert result.panels["energy"]().x_label == "step"

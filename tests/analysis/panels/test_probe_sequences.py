@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from analysis.panels import probe_sequences
 from analysis.panels.probe_sequences import (
@@ -23,9 +24,7 @@ def test_probe_sequences_of_vc():
     assert two.names[-1] == "11011 0110010"
     assert three.names[-1] == "22001 2012012"
     for result, p in ((two, 2), (three, 3)):
-        np.testing.assert_array_equal(
-            result.classes, result.tokens[:, :5].sum(axis=1) % p
-        )
+        assert_array_equal(result.classes, result.tokens[:, :5].sum(axis=1) % p)
         assert (
             len(PAPER_SEQUENCES[p, 5, 12][0].split())
             == len(result.multiset)
@@ -44,7 +43,7 @@ def test_generated_probe_sequences_are_distinct_and_of_all_classes(p, k, length)
     assert len(result.tokens) <= 60
     assert len(np.unique(result.tokens, axis=0)) == len(result.tokens)
     assert 0 <= result.tokens.min() <= result.tokens.max() < p
-    np.testing.assert_array_equal(result.classes, result.tokens[:, :k].sum(axis=1) % p)
+    assert_array_equal(result.classes, result.tokens[:, :k].sum(axis=1) % p)
     assert len(np.unique(result.classes)) == (p if p <= 10 else 10)
     assert len(result.names) == len(result.tokens)
     if k > 1 and (p, k, length) not in PAPER_SEQUENCES:
@@ -65,9 +64,9 @@ def test_prefixes_are_at_the_counting_positions():
         make_probe_sequences(s),
         make_probe_sequences(SparseSettings(sparsity=3, length=6)),
     )
-    np.testing.assert_array_equal(result.tokens[:, [4, 0, 2]], usual.tokens[:, :3])
-    np.testing.assert_array_equal(result.tokens[:, [1, 3, 5]], usual.tokens[:, 3:])
-    np.testing.assert_array_equal(result.classes, usual.classes)
+    assert_array_equal(result.tokens[:, [4, 0, 2]], usual.tokens[:, :3])
+    assert_array_equal(result.tokens[:, [1, 3, 5]], usual.tokens[:, 3:])
+    assert_array_equal(result.classes, usual.classes)
 
 
 def test_sums_and_suffixes_of_generated_sequences():

@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 from analysis import progress_measures
 from analysis.panels import build_scene, panel_names
@@ -49,13 +50,13 @@ def test_images_show_the_attention_and_the_correct_logits_of_the_network(traject
         image = arrays["attention"][place]
         for head, corner in enumerate(((0, 0), (0, 8), (8, 0))):
             tile = image[corner[0] : corner[0] + 7, corner[1] : corner[1] + 7]
-            np.testing.assert_allclose(tile, attention[..., head], atol=1e-6)
+            assert_allclose(tile, attention[..., head], atol=1e-6)
         assert np.isnan(image[8:, 8:]).all()
         logits = network.logits(w, pairs).unflatten(0, (7, 7)).numpy()
         for a, b in ((0, 0), (2, 6), (5, 3)):
             total = (a + b) % 7
             correct = arrays["correct_logits"][place, total, (a - b) % 7]
-            np.testing.assert_allclose(correct, logits[a, b, total], atol=1e-5)
+            assert_allclose(correct, logits[a, b, total], atol=1e-5)
 
 
 def test_planes_show_circles_undistorted(generator):
@@ -68,16 +69,16 @@ def test_planes_show_circles_undistorted(generator):
     titles = [panel.title for panel in scene.panels]
     for k in (1, 3):
         places = arrays[PLANES[titles.index(f"W_E at frequency {k}")]][0]
-        np.testing.assert_allclose(np.linalg.norm(places, axis=1), 2, rtol=1e-5)
+        assert_allclose(np.linalg.norm(places, axis=1), 2, rtol=1e-5)
         turned = np.diff(np.unwrap(np.arctan2(places[:, 1], places[:, 0])))
-        np.testing.assert_allclose(np.abs(turned), 2 * np.pi * k / 7, rtol=1e-4)
+        assert_allclose(np.abs(turned), 2 * np.pi * k / 7, rtol=1e-4)
 
 
 def test_losses_of_parts_are_the_progress_measures(trajectory):
     curves = panel_of(build_scene(trajectory, 1), "restricted_loss").layers[0].y
     measured = progress_measures.measure_progress(trajectory).isel(run=1)
-    np.testing.assert_allclose(curves[0], measured["restricted_loss"], rtol=1e-9)
-    np.testing.assert_allclose(curves[1], measured["excluded_loss"], rtol=1e-9)
+    assert_allclose(curves[0], measured["restricted_loss"], rtol=1e-9)
+    assert_allclose(curves[1], measured["excluded_loss"], rtol=1e-9)
 
 
 def test_phases_are_bands_behind_the_curves():
@@ -88,8 +89,8 @@ def test_phases_are_bands_behind_the_curves():
     assert panel_of(scene, "update_norm").spans == ()
     spans = panel_of(scene, "loss").spans
     assert spans == panel_of(scene, "restricted_loss").spans
-    np.testing.assert_allclose([span.begin for span in spans], [0, 9.5, 31], atol=0.5)
-    np.testing.assert_allclose([span.end for span in spans], [9.5, 31, 39], atol=0.5)
+    assert_allclose([span.begin for span in spans], [0, 9.5, 31], atol=0.5)
+    assert_allclose([span.end for span in spans], [9.5, 31, 39], atol=0.5)
     assert panel_of(scene, "loss").note.endswith(
         "memorisation to 10, circuit formation to 31, cleanup to 39"
     )

@@ -6,6 +6,7 @@ import warnings
 import matplotlib.image
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.panels.colours import class_colours
 from analysis.plots import class_maps, save_figure
@@ -55,7 +56,7 @@ def test_a_class_map_equals_that_of_a_plain_computation(dim):
         run.view.origin
         + run.view.scale * np.stack(np.meshgrid(u, u), axis=-1) @ run.view.basis
     )
-    np.testing.assert_array_equal(result, plain_classes(run.weights, points))
+    assert_array_equal(result, plain_classes(run.weights, points))
     assert len(np.unique(result)) > 2
 
 
@@ -63,10 +64,8 @@ def test_classes_do_not_depend_on_the_batch_size(monkeypatch):
     run = final_state(trained(n=7, hidden=9), 0)
     whole = predict_classes(run.network, run.weights, run.sums)
     monkeypatch.setattr("analysis.panels.recorded_weights.VALUES_PER_BATCH", 50)
-    np.testing.assert_array_equal(
-        predict_classes(run.network, run.weights, run.sums), whole
-    )
-    np.testing.assert_array_equal(whole, plain_classes(run.weights, run.sums))
+    assert_array_equal(predict_classes(run.network, run.weights, run.sums), whole)
+    assert_array_equal(whole, plain_classes(run.weights, run.sums))
 
 
 def test_fractions_correct_equal_the_recorded_accuracy():
@@ -75,7 +74,7 @@ def test_fractions_correct_equal_the_recorded_accuracy():
         run = final_state(trajectory, place)
         right = run.predicted == run.target
         shares = [right[run.trained].mean(), right[~run.trained].mean()]
-        np.testing.assert_allclose(shares, trajectory["accuracy"][place, -1], atol=1e-6)
+        assert_allclose(shares, trajectory["accuracy"][place, -1], atol=1e-6)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5])
@@ -84,12 +83,10 @@ def test_the_view_contains_all_pair_sums(dim, generator):
     sums = x[all_pairs(9)].sum(axis=1)
     view = class_maps.pair_sum_view(sums)
     places = view.places(sums)
-    np.testing.assert_allclose(np.abs(places).max(), 1)
-    np.testing.assert_allclose(view.places(view.points(places)), places, atol=1e-9)
+    assert_allclose(np.abs(places).max(), 1)
+    assert_allclose(view.places(view.points(places)), places, atol=1e-9)
     tokens = view._replace(origin=view.origin / 2).places(x) * view.scale / 1e30
-    np.testing.assert_allclose(
-        np.abs(tokens), np.abs(principal_plane(x / 1e30)), atol=1e-9
-    )
+    assert_allclose(np.abs(tokens), np.abs(principal_plane(x / 1e30)), atol=1e-9)
 
 
 @pytest.mark.parametrize("seed_place", [0, 1])
@@ -105,16 +102,14 @@ def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     sums = embedding[pairs].sum(axis=1) / run.view.scale
     chosen = training_pairs(9, ModularSettings(n=9).train_pairs, [5 + seed_place])[0]
     colours = class_colours(9)[pairs.sum(axis=1) % 9]
-    np.testing.assert_allclose(
-        tokens.collections[0].get_offsets(), 2 * embedding / run.view.scale
-    )
-    np.testing.assert_allclose(filled.get_offsets(), sums[chosen])
-    np.testing.assert_allclose(filled.get_facecolors()[:, :3], colours[chosen])
-    np.testing.assert_allclose(hollow.get_offsets(), sums[~chosen])
-    np.testing.assert_allclose(hollow.get_edgecolors()[:, :3], colours[~chosen])
-    np.testing.assert_allclose(hollow.get_facecolors()[:, :3], 1)
+    assert_allclose(tokens.collections[0].get_offsets(), 2 * embedding / run.view.scale)
+    assert_allclose(filled.get_offsets(), sums[chosen])
+    assert_allclose(filled.get_facecolors()[:, :3], colours[chosen])
+    assert_allclose(hollow.get_offsets(), sums[~chosen])
+    assert_allclose(hollow.get_edgecolors()[:, :3], colours[~chosen])
+    assert_allclose(hollow.get_facecolors()[:, :3], 1)
     wrong = plain_classes(run.weights, sums * run.view.scale) != run.target
-    np.testing.assert_allclose(crosses.get_offsets(), sums[wrong])
+    assert_allclose(crosses.get_offsets(), sums[wrong])
 
 
 def test_quartiles_leave_out_runs_that_have_diverged():
@@ -123,10 +118,10 @@ def test_quartiles_leave_out_runs_that_have_diverged():
     result = metric_quartiles(trajectory, "loss")
     loss = trajectory["loss"].values.astype(float)  # run, step, split
     for place, level in enumerate((25, 50, 75)):
-        np.testing.assert_allclose(
+        assert_allclose(
             result[place, :, :3], np.percentile(loss[:, :3], level, axis=0).T
         )
-        np.testing.assert_allclose(
+        assert_allclose(
             result[place, :, 3:], np.percentile(loss[[0, 2], 3:], level, axis=0).T
         )
 
@@ -136,7 +131,7 @@ def test_regions_are_connected_and_of_one_class():
         np.array([[0, 0, 1], [1, 1, 0], [2, 1, 0]])
     )
     assert list(numbers) == [1, 2, 3, 4, 5]
-    np.testing.assert_array_equal(regions, [[1, 1, 3], [4, 4, 2], [5, 4, 2]])
+    assert_array_equal(regions, [[1, 1, 3], [4, 4, 2], [5, 4, 2]])
 
 
 ODD = {

@@ -1,7 +1,7 @@
 """Final embeddings in a grid of panels."""
 
-import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from analysis.plots import use_style
 from analysis.plots.embedding_grid import plot_embeddings
@@ -16,9 +16,7 @@ def test_any_embedding_can_be_drawn(n, dim, generator):
     figure = plot_embeddings(x, range(7), "title")
     assert len(figure.axes) == 7
     for axes, points in zip(figure.axes, x, strict=True):
-        np.testing.assert_allclose(
-            axes.collections[0].get_offsets(), principal_plane(points)
-        )
+        assert_allclose(axes.collections[0].get_offsets(), principal_plane(points))
         assert axes.get_title().startswith("seed ")
 
 

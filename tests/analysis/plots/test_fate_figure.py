@@ -1,6 +1,6 @@
 """The figure of the variance that states explain."""
 
-import numpy as np
+from numpy.testing import assert_allclose
 
 from analysis import committor, plots
 from analysis.committors import explained_variance
@@ -22,7 +22,7 @@ def test_the_figure_shows_the_explained_variance_of_all_steps():
     first, later = plots.plot_explained_variance(results).axes
     two = [explained_variance(results["two"], step).value for step in (0, 1)]
     (line,) = later.lines[::3]
-    np.testing.assert_allclose(line.get_xydata(), [[0, two[0]], [0.5, two[1]]])
+    assert_allclose(line.get_xydata(), [[0, two[0]], [0.5, two[1]]])
     names = [label.get_text() for label in first.get_yticklabels()]
     assert names == ["two", "one"]
     assert float(first.lines[0].get_xdata()[0]) == two[0]

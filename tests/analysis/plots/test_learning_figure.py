@@ -5,6 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from analysis.clustering_heads.learning_outcome import (
     LEARNING_COLUMNS,
@@ -43,14 +44,14 @@ def test_a_row_counts_successes_among_all_runs():
         2.0,
     ]
     for name, count in (("above_0.9", 4), ("above_0.98", 2), ("above_1", 1)):
-        np.testing.assert_allclose(
+        assert_allclose(
             [result[name + end] for end in ENDS], binomial_interval(count, 8)
         )
     alive = np.array([0.5, 0.9, 0.91, 0.98, 0.99, 1.0])
-    np.testing.assert_allclose(
+    assert_allclose(
         [result[f"test{end}"] for end in ENDS], mean_interval(alive, limits=(0, 1))
     )
-    np.testing.assert_allclose(final_accuracies(trajectory)["test"], alive)
+    assert_allclose(final_accuracies(trajectory)["test"], alive)
 
 
 def test_missing_splits_are_empty():
@@ -69,7 +70,7 @@ def test_the_picture_shows_medians_of_successful_and_of_failed_runs_and_end_stat
     ):
         runs = trajectory.isel(run=slice(3) if place > 1 else slice(3, 5))
         for line, split in zip(axes.lines, trajectory["split"].values, strict=True):
-            np.testing.assert_allclose(
+            assert_allclose(
                 line.get_ydata(), runs[name].sel(split=split).median("run"), rtol=1e-6
             )
         assert (
@@ -113,9 +114,7 @@ def test_the_picture_of_a_transformer_shows_planes_of_frequencies(change, planes
         expected = build_scene(trajectory, 0, panels=[f"frequency_{place}"]).arrays(
             [-1]
         )[f"frequency_{place}"][0]
-        np.testing.assert_allclose(
-            axes.collections[0].get_offsets(), expected, atol=1e-5
-        )
+        assert_allclose(axes.collections[0].get_offsets(), expected, atol=1e-5)
         assert axes.get_ylabel() == "seed 0" * (place == 1)
 
 

@@ -63,7 +63,7 @@ def test_each_run_is_measured_with_its_own_recorded_training_pairs():
     model = model_of(whole, training_pairs=None)
     result = measure_progress(recorded, frames=2, model=model)
     expected = whole["loss"].sel(split="train", step=result["step"])
-    np.testing.assert_allclose(result["loss"].sel(split="train"), expected, rtol=1e-4)
+    assert_allclose(result["loss"].sel(split="train"), expected, rtol=1e-4)
 
 
 def test_a_single_checkpoint_is_measured_and_has_no_times(trajectory):

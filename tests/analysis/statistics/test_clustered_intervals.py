@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import stats
 
 from analysis.statistics.intervals import clustered_binomial_interval, median_interval
@@ -11,7 +12,7 @@ def test_a_share_of_independent_events_has_the_exact_interval():
     matched, total = np.array([1, 0, 1, 1, 0, 1]), np.ones(6, int)
     result = clustered_binomial_interval(matched, total)
     exact = stats.binomtest(4, 6).proportion_ci(method="exact")
-    np.testing.assert_allclose(result, (4 / 6, exact.low, exact.high), rtol=1e-6)
+    assert_allclose(result, (4 / 6, exact.low, exact.high), rtol=1e-6)
     all_of_them = clustered_binomial_interval(np.array([3, 4]), np.array([3, 4]))
     assert all_of_them.value == all_of_them.high == 1
     assert all_of_them.low < 0.65

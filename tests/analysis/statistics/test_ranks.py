@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy import stats
 
 from analysis.statistics.ranks import (
@@ -23,7 +24,7 @@ def test_the_rank_biserial_correlation_counts_pairs(first, second):
     assert result.value == pytest.approx(np.mean(pairs))
     assert -1 <= result.low <= result.value <= result.high <= 1
     other = rank_biserial(second, first)
-    np.testing.assert_allclose(
+    assert_allclose(
         (other.value, other.low, other.high),
         (-result.value, -result.high, -result.low),
         atol=1e-9,
@@ -63,7 +64,7 @@ def test_rank_correlation(generator):
     assert result.value == pytest.approx(stats.spearmanr(x, y).statistic)
     assert result.low < result.value < result.high
     z = np.arctanh(result)
-    np.testing.assert_allclose(
+    assert_allclose(
         z[2] - z[0], 1.959964 * np.sqrt((1 + result.value**2 / 2) / 27), rtol=1e-5
     )
     assert rank_correlation(x, np.exp(x)) == pytest.approx((1, 1, 1))

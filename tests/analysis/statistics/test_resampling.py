@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import stats
 
 from analysis.statistics.intervals import mean_interval
@@ -20,14 +21,14 @@ def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
         jackknife_groups(lambda kept: values[kept].mean(), np.arange(30)),
         jackknife_runs(lambda runs: float(values[runs].mean()), 30),
     ):
-        np.testing.assert_allclose(result, mean_interval(values))
+        assert_allclose(result, mean_interval(values))
     assert np.isnan(jackknife_runs(lambda runs: 1.0, 2).low)
 
 
 def test_the_jackknife_leaves_out_whole_groups(generator):
     means = generator.standard_normal(12)
     values, groups = np.repeat(means, 5), np.repeat(np.arange(12), 5)
-    np.testing.assert_allclose(
+    assert_allclose(
         jackknife_groups(lambda kept: values[kept].mean(), groups), mean_interval(means)
     )
     assert math.isnan(jackknife_groups(lambda kept: 1.0, np.array([0, 0, 1])).low)

@@ -3,6 +3,7 @@ known."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import stats
 
 from analysis.statistics import Interval, fit_power, fit_transition, logistic_fraction
@@ -12,7 +13,7 @@ VALUES = np.array([0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0])
 
 def test_the_width_goes_from_a_tenth_to_nine_tenths():
     low, high = 1.5 * np.exp([-0.4, 0.4])
-    np.testing.assert_allclose(
+    assert_allclose(
         logistic_fraction(np.array([low, 1.5, high]), 1.5, 0.8), [0.1, 0.5, 0.9]
     )
 
@@ -53,7 +54,7 @@ def test_the_fit_is_the_one_of_largest_likelihood_on_a_grid():
     ):
         inside = values[profile > profile.max() - stats.chi2.ppf(0.95, 1) / 2]
         spacing = values[1] - values[0]
-        np.testing.assert_allclose(
+        assert_allclose(
             result,
             [values[profile.argmax()], inside[0], inside[-1]],
             atol=1.5 * spacing,

@@ -201,7 +201,7 @@ def test_a_single_frame_has_structures_and_shapes_but_no_motion(network, particl
     result = compare_trajectories(network.isel(step=[-1]), particles)
     whole = compare_trajectories(network, particles)
     for name in ("first_circle", "first_imperfections", "between", "second_departure"):
-        np.testing.assert_array_equal(result[name], whole[name])
+        assert_array_equal(result[name], whole[name])
     for name in ("first_departure", "first_from_start"):
         assert np.isnan(result[name]).all()
     for name in ("speed", "displacement", "gradient_norm"):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.image import imread
+from numpy.testing import assert_allclose
 
 from analysis import structures
 from analysis.plots import plot_scaling
@@ -158,7 +159,7 @@ def test_the_command_measures_what_single_simulations_give(
             float(row[name] or "nan")
             for name in ("circles", "formation", "imperfections")
         ]
-        np.testing.assert_allclose(outcome, expected)
+        assert_allclose(outcome, expected)
     assert imread(tmp_path / "s.png").shape[0] > 400
     with xr.open_dataset(tmp_path / "s.nc") as result:
         assert result["circle"].dims == ("n", "fa", "run")
@@ -214,6 +215,4 @@ def test_fractions_that_do_not_reach_half_have_no_midpoint_and_are_drawn_against
     assert len(others) == 2
     lines = [line for line in by_size.lines if len(line.get_xdata()) == 4]
     assert len(lines) == result.sizes["fa"]
-    np.testing.assert_allclose(
-        lines[-1].get_ydata(), result["circle"].isel(fa=-1).mean("run")
-    )
+    assert_allclose(lines[-1].get_ydata(), result["circle"].isel(fa=-1).mean("run"))

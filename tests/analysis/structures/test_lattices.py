@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from analysis.structures import lattices
 from analysis.structures.circles_and_grids import count_imperfections
@@ -77,7 +78,7 @@ def test_seventeen_tokens_have_114_grids():
         136,
         272,
     ]  # 272 labellings over the grid's symmetries
-    np.testing.assert_allclose(grids.basis.sum(axis=1), 0, atol=1e-12)
+    assert_allclose(grids.basis.sum(axis=1), 0, atol=1e-12)
     assert len(set(lattices._keys(grids.basis))) == len(grids.kind)
 
 

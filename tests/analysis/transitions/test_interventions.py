@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.testing import assert_array_equal
 from scipy import stats
 
 from analysis.transitions import interventions
@@ -31,7 +32,7 @@ def test_interventions_change_one_setting():
     ]
     adamw = dataclasses.replace(SMALL, optimizer="adamw")  # without decay it is Adam
     one, other = (simulate(settings, runs=2, steps=30) for settings in (SMALL, adamw))
-    np.testing.assert_array_equal(one["assembler"], other["assembler"])
+    assert_array_equal(one["assembler"], other["assembler"])
 
 
 def test_measures_of_planted_spikes():

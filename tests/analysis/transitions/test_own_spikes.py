@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 import dynamics
 from analysis.transitions import attribute_own_spikes, own_spike_rows, recorded_spikes
@@ -72,7 +73,7 @@ def test_the_cause_is_the_layer_without_which_the_loss_does_not_rise(tmp_path):
     assert result["layer"].values.tolist() == ["embed", "out"]
     assert result["cause"].item() == "out"
     first, last = loss_of(calm), loss_of(high)
-    np.testing.assert_allclose(result["loss_after"], last, rtol=1e-6)
+    assert_allclose(result["loss_after"], last, rtol=1e-6)
     for layer in ("embed", "out"):
         inside = {name: name.startswith(layer) for name in calm}
         frozen = {name: (calm if inside[name] else high)[name] for name in calm}
@@ -80,7 +81,7 @@ def test_the_cause_is_the_layer_without_which_the_loss_does_not_rise(tmp_path):
         for name, state in (("frozen", frozen), ("alone", alone)):
             expected = (loss_of(state) - first) / (last - first)
             value = result[name].sel(layer=layer)
-            np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+            assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
     (row,) = own_spike_rows(result)
     assert row["frozen"] == result["frozen"].sel(layer="out").item()
 
@@ -91,7 +92,7 @@ def test_vectors_that_flip_before_a_norm_explain_a_spike(tmp_path):
     result = attribute_own_spikes(trajectory, spikes, MODEL, "norm")
     assert result["cause"].item() == "embed"
     assert result["flipped"].item() == 1
-    np.testing.assert_allclose(result["unflipped"], 0, atol=1e-6)
+    assert_allclose(result["unflipped"], 0, atol=1e-6)
 
 
 def test_a_layer_that_is_not_there_is_named_with_near_ones(tmp_path):

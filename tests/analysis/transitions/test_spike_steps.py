@@ -4,6 +4,7 @@ flips, and ordinary steps."""
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 from analysis.transitions import spike_attribution as attribution
 from analysis.transitions import spike_steps
@@ -60,7 +61,7 @@ def test_a_step_to_the_first_order_boundary_of_a_linear_network_reaches_it():
     )  # logits are linear in xi, and the boundary is the first axis
     xi = network.sequence_embedding(weights, BOTH.tokens)
     result = spike_steps.boundary_distances(network, weights, BOTH)
-    np.testing.assert_allclose(result, xi[:, 1].abs() / xi.norm(dim=-1), rtol=1e-12)
+    assert_allclose(result, xi[:, 1].abs() / xi.norm(dim=-1), rtol=1e-12)
 
 
 def path(weights, moved, loss, foot=0):

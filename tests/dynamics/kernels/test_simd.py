@@ -2,6 +2,7 @@
 
 import numpy as np
 from numba import njit
+from numpy.testing import assert_array_equal
 
 from dynamics.kernels import simd
 
@@ -61,7 +62,7 @@ def test_arithmetic_of_scalars(generator):
         np.arange(simd.LANES_64),
         changed,
     ]
-    np.testing.assert_array_equal(out.reshape(8, simd.LANES_64), wanted)
+    assert_array_equal(out.reshape(8, simd.LANES_64), wanted)
 
 
 def test_geometry_of_vectors(generator):
@@ -71,7 +72,7 @@ def test_geometry_of_vectors(generator):
     out, scalar_out = np.empty(7 * dim * simd.LANES_64), np.empty(simd.LANES_64)
     geometry(a.ravel(), b.ravel(), points.ravel(), out, scalar_out, tuple(range(dim)))
     s = a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-    np.testing.assert_array_equal(scalar_out, s)
+    assert_array_equal(scalar_out, s)
     spread = np.repeat(points[1][:, None], simd.LANES_64, axis=1)
     wanted = [
         a + b,
@@ -82,13 +83,13 @@ def test_geometry_of_vectors(generator):
         np.where(a > 0, b, 0),
         spread,
     ]
-    np.testing.assert_array_equal(out.reshape(7, dim, simd.LANES_64), wanted)
+    assert_array_equal(out.reshape(7, dim, simd.LANES_64), wanted)
 
 
 def test_conditions_on_nan_do_not_hold():
     a = np.array([np.nan, 1.0] * (simd.LANES_64 // 2))
     out, scalar_out = np.empty(7 * simd.LANES_64), np.empty(simd.LANES_64)
     geometry(a, np.ones(simd.LANES_64), np.ones(2), out, scalar_out, (0,))
-    np.testing.assert_array_equal(
+    assert_array_equal(
         out.reshape(7, simd.LANES_64)[5], np.array([0.0, 1.0] * (simd.LANES_64 // 2))
     )

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
+from numpy.testing import assert_allclose, assert_array_equal, assert_array_less
 
 from dynamics.kernels.optimizers import TrainingArrays, optimizer_rule
 from dynamics.kernels.simd import (
@@ -51,7 +52,7 @@ def both(s, runs, begin=0, end=None, scale=1.0):
         torch.from_numpy(target),
     )
     losses.mean(-1).sum().backward()
-    np.testing.assert_array_equal(from_lanes(memory.weights, runs), rows)
+    assert_array_equal(from_lanes(memory.weights, runs), rows)
     return from_lanes(memory.gradient, runs), exact.grad.numpy()
 
 
@@ -88,7 +89,7 @@ def test_gradients_are_those_of_autograd(
     result, expected = both(s, runs, 2, 7, scale)
     # on one axis N(x) is the sign of x: a difference of equal numbers is divided by x
     is_sign = dim == 1 and not norm.endswith("smooth")
-    np.testing.assert_array_less(
+    assert_array_less(
         abs(result - expected) / abs(expected).max(axis=1, keepdims=True),
         2e-4 if is_sign else 2e-5,
     )
@@ -96,12 +97,12 @@ def test_gradients_are_those_of_autograd(
 
 def test_the_default_recipe_in_full():
     result, expected = both(SparseSettings(), 20, 64, 96)
-    np.testing.assert_allclose(result, expected, atol=2e-5)
+    assert_allclose(result, expected, atol=2e-5)
 
 
 def test_a_run_has_the_same_bits_in_any_company():
     s = SparseSettings(data=8, batch=8, hidden=5)
-    np.testing.assert_array_equal(both(s, 1)[0][0], both(s, 20)[0][0])
+    assert_array_equal(both(s, 1)[0][0], both(s, 20)[0][0])
 
 
 @settings(max_examples=12)
@@ -130,16 +131,14 @@ def test_scores_are_those_of_float64(vocab, length, runs, scale):
         )
         losses = network.losses(weights, tokens, target)
         right = network.logits(weights, tokens).argmax(-1) == target
-        np.testing.assert_allclose(
-            loss[:, split], losses.mean(-1), rtol=1e-4, atol=1e-9
-        )
-        np.testing.assert_allclose(
+        assert_allclose(loss[:, split], losses.mean(-1), rtol=1e-4, atol=1e-9)
+        assert_allclose(
             accuracy[:, split], right.double().mean(-1), atol=0.011
         )  # of one that ties
     if loss.shape[1] == 3:
         for run, new in enumerate(torch.from_numpy(unseen_mask(*drawn))):
-            np.testing.assert_allclose(loss[run, 2], losses[run][new].mean(), rtol=1e-4)
-    np.testing.assert_allclose(
+            assert_allclose(loss[run, 2], losses[run][new].mean(), rtol=1e-4)
+    assert_allclose(
         engine.exact_scores(np.full(runs, True))[0], loss, rtol=1e-4, atol=1e-9
     )
 
@@ -159,7 +158,5 @@ def test_gelu_and_its_derivative(low):
     exact = torch.from_numpy(x).double().requires_grad_()
     expected = torch.nn.functional.gelu(exact)
     expected.sum().backward()
-    np.testing.assert_allclose(
-        value, expected.detach(), atol=1e-6 * abs(low), rtol=1e-6
-    )
-    np.testing.assert_allclose(slope, exact.grad, atol=2e-6)
+    assert_allclose(value, expected.detach(), atol=1e-6 * abs(low), rtol=1e-6)
+    assert_allclose(slope, exact.grad, atol=2e-6)

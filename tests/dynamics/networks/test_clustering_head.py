@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
@@ -26,7 +27,7 @@ def test_the_target_is_the_sum_of_the_tokens_that_count(positions):
     assert tokens.shape == (3, 2048, 6)
     assert (tokens.min(), tokens.max()) == (0, 2)
     one, other = positions or (0, 1)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         sparse_sum(tokens, task), (tokens[..., one] + tokens[..., other]) % 3
     )
 
@@ -34,9 +35,7 @@ def test_the_target_is_the_sum_of_the_tokens_that_count(positions):
 def test_samples_depend_on_seed_and_split_alone():
     task = SparseSettings()
     tokens = sample_sequences(task, np.arange(5), "train")
-    np.testing.assert_array_equal(
-        sample_sequences(task, np.array([3]), "train")[0], tokens[3]
-    )
+    assert_array_equal(sample_sequences(task, np.array([3]), "train")[0], tokens[3])
     assert (
         (sample_sequences(task, np.arange(5), "test") != tokens).any(axis=(1, 2)).all()
     )
@@ -139,10 +138,10 @@ def test_logits_equal_those_of_a_token_by_token_implementation(
     assert logits.shape == (2, 7, table or 3)
     for run, row in itertools.product(range(2), range(7)):
         plain = {name: weight[run].numpy() for name, weight in weights.items()}
-        np.testing.assert_allclose(
+        assert_allclose(
             logits[run, row], plain_logits(plain, tokens[run, row], shape), atol=1e-11
         )
-        np.testing.assert_allclose(
+        assert_allclose(
             shared[run, row], plain_logits(plain, tokens[1, row], shape), atol=1e-11
         )
 
@@ -187,7 +186,7 @@ def test_smooth_norms_are_the_others_away_from_the_origin():
             smooth.normalise(x), sharp.normalise(x), atol=atol, rtol=0
         )
     near = 1e-3 * x / x.norm(dim=-1, keepdim=True)
-    np.testing.assert_allclose(smooth.normalise(near).norm(dim=-1), 3e-6, rtol=1e-3)
+    assert_allclose(smooth.normalise(near).norm(dim=-1), 3e-6, rtol=1e-3)
 
 
 def test_first_weights_do_not_depend_on_other_sizes():
@@ -201,10 +200,10 @@ def test_first_weights_do_not_depend_on_other_sizes():
     for name, weight in small.items():
         rows = weight.shape[1]
         expected = weight / 2 if name in ("assembler", "transform_bias") else weight
-        np.testing.assert_allclose(wide[name][:, :rows], expected, rtol=1e-6)
+        assert_allclose(wide[name][:, :rows], expected, rtol=1e-6)
         for result in (large, three):
-            np.testing.assert_array_equal(result[name][:, :rows], weight)
-        np.testing.assert_array_equal(alone[name][0], weight[2])
+            assert_array_equal(result[name][:, :rows], weight)
+        assert_array_equal(alone[name][0], weight[2])
 
 
 def test_first_weights_are_those_of_torch_layers():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dynamics import (
     ModularSettings,
@@ -34,7 +35,7 @@ def test_first_weights_are_those_of_torch_layers():
         assert 0.999 * bound < abs(initial[name]).max() <= np.float32(bound)
         assert abs(initial[name].std() - bound / 3**0.5) < 0.01 * bound
     for name, weight in network.initial(np.array([7])).items():
-        np.testing.assert_array_equal(weight[0], initial[name][7])
+        assert_array_equal(weight[0], initial[name][7])
 
 
 def test_logits_and_losses_are_those_of_numpy():
@@ -55,9 +56,9 @@ def test_logits_and_losses_are_those_of_numpy():
                 layers[0] @ (embedding[i] + embedding[j]) + layers[1], 0
             )
             expected = layers[2] @ hidden + layers[3]
-            np.testing.assert_allclose(logits[run, at], expected, atol=1e-12)
+            assert_allclose(logits[run, at], expected, atol=1e-12)
             loss = np.log(np.exp(expected).sum()) - expected[(i + j) % 5]
-            np.testing.assert_allclose(losses[run, at], loss, atol=1e-12)
+            assert_allclose(losses[run, at], loss, atol=1e-12)
 
 
 def test_recorded_networks_can_be_mapped_and_differentiated():
@@ -66,7 +67,7 @@ def test_recorded_networks_can_be_mapped_and_differentiated():
     chosen = training_pairs(SMALL.n, SMALL.train_pairs, trajectory["seed"].values)
     share = torch.from_numpy(chosen / SMALL.train_pairs).float()
     losses = network.loss(weights(trajectory), pairs, share[:, None])  # run, step
-    np.testing.assert_allclose(losses, trajectory["loss"].sel(split="train"), rtol=1e-5)
+    assert_allclose(losses, trajectory["loss"].sel(split="train"), rtol=1e-5)
     gradient = torch.func.grad(network.loss)
     one = gradient(weights(trajectory, run=1, step=2), pairs, share[1])
     mapped = torch.func.vmap(gradient, in_dims=(0, None, 0))(

@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dynamics import TRANSFORMER_PRESETS, TransformerSettings, simulate
 from dynamics.networks import Transformer, network_of, transformer_of, weights
@@ -58,7 +59,7 @@ def test_logits_are_those_of_a_plain_module(changes):
             PlainTransformer(s).double().load(one)(plain_tokens(s, pairs)).detach()
         )
         for result in (together[run], per_run[run], network.logits(one, pairs)):
-            np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+            assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("changes", CASES, ids=str)
@@ -81,9 +82,7 @@ def test_gradients_are_finite_differences(changes, generator):
         difference = (loss(row + step * direction) - loss(row - step * direction)) / (
             2 * step
         )
-        np.testing.assert_allclose(
-            direction @ gradient, difference, rtol=1e-4, atol=1e-7
-        )
+        assert_allclose(direction @ gradient, difference, rtol=1e-4, atol=1e-7)
 
 
 def test_initial_weights_have_the_deviations_of_both_papers():
@@ -99,7 +98,7 @@ def test_initial_weights_have_the_deviations_of_both_papers():
         for weight, values in initial.items():
             deviation = 0 if "bias" in weight else expected[weight]
             assert abs(values.std() - deviation) < 0.1 * deviation + 1e-12, weight
-    np.testing.assert_array_equal(
+    assert_array_equal(
         Transformer(SMALL).initial(np.array([2]))["unembedding"][0],
         Transformer(SMALL).initial(np.arange(4))["unembedding"][2],
     )
@@ -112,7 +111,7 @@ def test_attention_rows_sum_to_their_rate(alpha):
         weights_of(s, 2), torch.from_numpy(operation_pairs(s))
     )
     assert rows.shape == (2, s.pairs, s.heads, 3)
-    np.testing.assert_allclose(rows.sum(-1), alpha + 3 * (1 - alpha))
+    assert_allclose(rows.sum(-1), alpha + 3 * (1 - alpha))
 
 
 def test_recorded_weights_are_evaluated_and_mapped():
@@ -121,7 +120,7 @@ def test_recorded_weights_are_evaluated_and_mapped():
     network, pairs = transformer_of(trajectory), torch.from_numpy(operation_pairs(s))
     assert type(network_of(trajectory)) is Transformer
     losses = network.losses(weights(trajectory), pairs).mean(-1)
-    np.testing.assert_allclose(losses, trajectory["loss"].sel(split="train"), rtol=1e-5)
+    assert_allclose(losses, trajectory["loss"].sel(split="train"), rtol=1e-5)
     last = weights(trajectory, step=4)
     mapped = torch.func.vmap(
         torch.func.grad(lambda one: network.losses(one, pairs).mean())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.structures import count_imperfections, is_circle
 from dynamics.ensemble import Ensemble
@@ -60,10 +61,10 @@ def assert_accurate(result, direct, accuracy):
     all but repulsion to rounding."""
     for field, tolerance in enumerate((1e-12, accuracy, 1e-12, 1e-12)):
         largest = np.linalg.norm(direct.force[field], axis=-1).max()
-        np.testing.assert_allclose(
+        assert_allclose(
             result.force[field], direct.force[field], rtol=0, atol=tolerance * largest
         )
-        np.testing.assert_allclose(
+        assert_allclose(
             result.magnitude[field], direct.magnitude[field], rtol=tolerance
         )
 
@@ -94,9 +95,7 @@ def test_errors_are_below_the_accuracy(kind, n, dim, accuracies, generator):
         result = fast_fields(x, pairs, accuracy)
         assert_accurate(result, direct, accuracy)
         largest = np.linalg.norm(result.force[1], axis=-1).max()
-        np.testing.assert_allclose(
-            result.force[:2].sum(axis=1), 0, atol=accuracy * largest
-        )
+        assert_allclose(result.force[:2].sum(axis=1), 0, atol=accuracy * largest)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -155,10 +154,8 @@ def test_lattices_and_lists_of_pairs_are_those_of_plain_loops(n, dim, seed, twic
     listed = listed[generator.random(len(listed)) < 0.8]
     result = fast_fields(x, group_pairs(n, listed, twice), 1e-9)
     force, magnitude = naive.fields(x, *np.ascontiguousarray(listed.T), n, twice)
-    np.testing.assert_allclose(
-        result.force, force, atol=1e-9 * (np.abs(force).max() + 1)
-    )
-    np.testing.assert_allclose(result.magnitude, magnitude, rtol=1e-9)
+    assert_allclose(result.force, force, atol=1e-9 * (np.abs(force).max() + 1))
+    assert_allclose(result.magnitude, magnitude, rtol=1e-9)
 
 
 def test_like_pair_sums_that_nearly_coincide_cost_no_digits(generator):
@@ -182,8 +179,8 @@ def test_smooth_and_near_sums_add_up_to_plain_sums(dim, generator):
     difference = cells.points[:, None] - cells.points
     square = (difference**2).sum(axis=-1) + np.diag(np.full(700, np.inf))
     field = (difference / square[..., None]).sum(axis=1)
-    np.testing.assert_allclose(near + smooth, field, atol=1e-9 * np.abs(field).max())
-    np.testing.assert_allclose(
+    assert_allclose(near + smooth, field, atol=1e-9 * np.abs(field).max())
+    assert_allclose(
         near_strength + smooth_strength, (1 / np.sqrt(square)).sum(), rtol=1e-9
     )
 
@@ -200,8 +197,8 @@ def test_half_spaces_against_plain_sums(dim, generator):
     directions = points / np.linalg.norm(points, axis=1, keepdims=True)
     aligned, partners = half_space_sums(points, directions)
     inside = (points[:, None] * points).sum(axis=-1) > 0
-    np.testing.assert_allclose(aligned, inside @ directions, atol=1e-12)
-    np.testing.assert_array_equal(partners, inside.sum(axis=1))
+    assert_allclose(aligned, inside @ directions, atol=1e-12)
+    assert_array_equal(partners, inside.sum(axis=1))
 
 
 def test_half_planes_against_plain_sums(generator):
@@ -215,8 +212,8 @@ def test_half_planes_against_plain_sums(generator):
     directions = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
     aligned, partners = half_plane_sums(points, directions)
     inside = points[:, :1] * points[:, 0] + points[:, 1:] * points[:, 1] > 0
-    np.testing.assert_allclose(aligned, inside @ directions, atol=1e-12)
-    np.testing.assert_array_equal(partners, inside.sum(axis=1))
+    assert_allclose(aligned, inside @ directions, atol=1e-12)
+    assert_array_equal(partners, inside.sum(axis=1))
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
@@ -227,8 +224,8 @@ def test_the_bits_do_not_depend_on_threads_or_on_other_runs(dim, monkeypatch):
     together = system.advance(state, 3)
     with numba_threads(1):
         alone = system.advance(system.initial(np.array([1])), 3)
-    np.testing.assert_array_equal(alone.embedding[0], together.embedding[1])
-    np.testing.assert_array_equal(alone.gradient_norm[0], together.gradient_norm[1])
+    assert_array_equal(alone.embedding[0], together.embedding[1])
+    assert_array_equal(alone.gradient_norm[0], together.gradient_norm[1])
 
 
 def test_the_mesh_of_a_line_grows_with_the_number_of_points(generator):
@@ -278,9 +275,9 @@ def test_steps_by_both_methods_agree(dim, balance):
         )
         system = ParticleSystem(settings)
         ends.append(system.advance(system.initial(np.arange(2)), 1))
-    np.testing.assert_allclose(ends[1].embedding, ends[0].embedding, atol=1e-8)
-    np.testing.assert_allclose(ends[1].gradient_norm, ends[0].gradient_norm, rtol=1e-8)
-    np.testing.assert_allclose(ends[1].update_norm, ends[0].update_norm, rtol=1e-7)
+    assert_allclose(ends[1].embedding, ends[0].embedding, atol=1e-8)
+    assert_allclose(ends[1].gradient_norm, ends[0].gradient_norm, rtol=1e-8)
+    assert_allclose(ends[1].update_norm, ends[0].update_norm, rtol=1e-7)
 
 
 # ----------------------------------------------------------------------------- settings

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dynamics import SettingsError, all_pairs
 from dynamics.kernels.compiling import cached_kernel, numba_threads
@@ -28,10 +29,8 @@ def assert_plain(x, pair_list, pairs, twice=True, rtol=1e-11):
     """The fields of a list of pairs are those of plain loops over the pairs."""
     result = force_fields(x, pair_list)
     force, magnitude = plain_fields(x, *np.ascontiguousarray(pairs.T), len(x), twice)
-    np.testing.assert_allclose(
-        result.force, force, rtol=rtol, atol=1e-12 * scale_of(force)
-    )
-    np.testing.assert_allclose(result.magnitude, magnitude, rtol=rtol)
+    assert_allclose(result.force, force, rtol=rtol, atol=1e-12 * scale_of(force))
+    assert_allclose(result.magnitude, magnitude, rtol=rtol)
 
 
 @pytest.mark.parametrize("twice", [True, False])
@@ -55,9 +54,7 @@ def test_fields_of_a_list_of_pairs_in_any_order(n, dim, seed):
 @given(**ALL)
 def test_clustering_forces_cancel_in_sum(n, dim, seed):
     for force in force_fields(embedding(n, dim, seed)).force[:2]:
-        np.testing.assert_allclose(
-            force.sum(axis=0), 0, atol=1e-11 * scale_of(force) * n
-        )
+        assert_allclose(force.sum(axis=0), 0, atol=1e-11 * scale_of(force) * n)
 
 
 # ----------------------------------------------------------- where the law has no value
@@ -107,8 +104,8 @@ def test_one_run_or_many_one_thread_or_two_give_the_same_bits(
         for rows in (slice(None), slice(4, 5), slice(0, 9)):
             with numba_threads(threads):
                 result = force_fields(x[rows])
-            np.testing.assert_array_equal(result.force, together.force[:, rows])
-            np.testing.assert_array_equal(result.magnitude, together.magnitude[:, rows])
+            assert_array_equal(result.force, together.force[:, rows])
+            assert_array_equal(result.magnitude, together.magnitude[:, rows])
 
 
 def test_leading_axes_of_any_number():
@@ -116,7 +113,7 @@ def test_leading_axes_of_any_number():
     result = force_fields(x)
     assert result.force.shape == (4, 2, 3, 5, 2)
     assert result.magnitude.shape == (4, 2, 3)
-    np.testing.assert_array_equal(result.force[:, 1, 2], force_fields(x[1, 2]).force)
+    assert_array_equal(result.force[:, 1, 2], force_fields(x[1, 2]).force)
 
 
 # ----------------------------------------------------------------------------- refusals

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles import ParticleState, ParticleSystem, pair_forces
@@ -50,15 +51,15 @@ def test_a_step_is_that_of_the_plain_loops(settings, seed):
     after = ParticleSystem(settings).advance(before, 1)
     force = naive.total_force(before.embedding[0], settings)
     scale = np.abs(force).max() + 1e-12
-    np.testing.assert_allclose(
+    assert_allclose(
         ParticleSystem(settings).force(before.embedding)[0][0],
         force,
         atol=1e-10 * scale,
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         before.gradient_norm, np.sqrt((force**2).sum()), rtol=1e-9, atol=1e-10 * scale
     )
-    np.testing.assert_array_equal(after.gradient_norm, before.gradient_norm)
+    assert_array_equal(after.gradient_norm, before.gradient_norm)
     expected = naive.step(before.embedding[0], settings)
     # directions amplify the rounding of a force that is nearly zero
     tolerance = 1e-9 * (1 + 1 / max(np.sqrt((force**2).sum(axis=1)).min(), 1e-3))
@@ -66,11 +67,9 @@ def test_a_step_is_that_of_the_plain_loops(settings, seed):
         settings.step_rule != "particle"
         or np.sqrt((force**2).sum(axis=1)).min() > 1e-6 * scale
     ):
-        np.testing.assert_allclose(after.embedding[0], expected, atol=tolerance)
+        assert_allclose(after.embedding[0], expected, atol=tolerance)
         moved = np.sqrt(((expected - before.embedding[0]) ** 2).sum())
-        np.testing.assert_allclose(
-            after.update_norm, moved, atol=tolerance * settings.n
-        )
+        assert_allclose(after.update_norm, moved, atol=tolerance * settings.n)
 
 
 @given(
@@ -78,9 +77,9 @@ def test_a_step_is_that_of_the_plain_loops(settings, seed):
 )
 def test_zero_mean_and_unit_spread_after_every_step(settings, seed, steps):
     x = ParticleSystem(settings).advance(start(settings, seed=seed), steps).embedding[0]
-    np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-12 * max(1, np.abs(x).max()))
+    assert_allclose(x.mean(axis=0), 0, atol=1e-12 * max(1, np.abs(x).max()))
     if settings.n > 1 and settings.variance != "none":
-        np.testing.assert_allclose(
+        assert_allclose(
             (x**2).mean(axis=0 if settings.variance == "axis" else None), 1, rtol=1e-12
         )
 
@@ -91,7 +90,7 @@ def test_particles_in_one_point_go_to_the_origin_and_stay(variance):
     is no spread."""
     np.save("x.npy", np.tile([0.1, 0.2], (17, 1)))
     settings = ParticleSettings(start="x.npy", variance=variance)
-    np.testing.assert_allclose(
+    assert_allclose(
         ParticleSystem(settings).advance(start(settings), 5).embedding, 0, atol=1e-15
     )
 
@@ -102,7 +101,7 @@ def test_an_axis_without_spread_stays_without(generator):
     np.save("x.npy", x)
     state = start(ParticleSettings(start="x.npy", variance="axis"))
     assert (state.embedding[..., 1] == 0).all()
-    np.testing.assert_allclose(state.embedding[..., 0].std(), 1)
+    assert_allclose(state.embedding[..., 0].std(), 1)
 
 
 def test_a_start_whose_force_passes_the_limit_is_refused():
@@ -137,7 +136,7 @@ def test_a_regular_polygon_is_an_equilibrium_up_to_scale():
     settings = ParticleSettings(n=7, fa=2.0)
     still = ParticleState(0, x, np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
     moved = ParticleSystem(settings).advance(still, 1)
-    np.testing.assert_allclose(moved.embedding, x, atol=1e-12)
+    assert_allclose(moved.embedding, x, atol=1e-12)
     assert moved.gradient_norm[0] > 1
 
 
@@ -197,7 +196,7 @@ def test_a_run_that_diverges_stays_where_it_was_and_leaves_the_others_alone():
     for steps, last_step in ((6, 10), (5, 15)):
         state = ParticleSystem(settings).advance(state, steps)
         assert state.last_step.tolist() == [last_step, 4, last_step]
-        np.testing.assert_array_equal(state.embedding[1], x[1])
+        assert_array_equal(state.embedding[1], x[1])
         assert np.isfinite(state.embedding).all()
         assert np.isfinite(state.gradient_norm).all()
 

@@ -1,8 +1,8 @@
 """Recorded activations against forward passes by hand."""
 
-import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 
 import dynamics
 from dynamics.settings import SettingsError
@@ -39,8 +39,8 @@ def test_activations_are_those_of_the_modules_in_eval_mode(training, tmp_path, k
     model.eval()
     expected = model[0](x).detach()
     last = trajectory.isel(run=0, step=-1)
-    np.testing.assert_array_equal(last["activation.hidden"], expected)
-    np.testing.assert_array_equal(last["activation.out"], model(x).detach())
+    assert_array_equal(last["activation.hidden"], expected)
+    assert_array_equal(last["activation.out"], model(x).detach())
     assert trajectory["activation.out"].shape == (1, 3, 5, 2)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from numpy.testing import assert_allclose, assert_array_equal
 from torch.utils.data import DataLoader, TensorDataset
 
 import dynamics
@@ -51,9 +52,7 @@ class Module(lightning.LightningModule):
 def check_recording(path, model, steps):
     trajectory = dynamics.open_trajectory(path)
     assert trajectory["step"].values.tolist() == steps
-    np.testing.assert_array_equal(
-        trajectory["embedding"][0, -1], model.embed.weight.detach()
-    )
+    assert_array_equal(trajectory["embedding"][0, -1], model.embed.weight.detach())
     assert (trajectory["gradient_norm"] > 0).all()
     return trajectory
 
@@ -81,7 +80,7 @@ def test_the_callback_of_transformers(tmp_path):
         model, options, train_dataset=data, callbacks=[callback]
     ).train()
     trajectory = check_recording(path, model, [0, 2, 4, 6])
-    np.testing.assert_allclose(
+    assert_allclose(
         np.linalg.norm(trajectory["gradient_norm"][0], axis=-1), 0.01, rtol=1e-2
     )
 
@@ -125,7 +124,7 @@ def test_the_loss_of_transformers_is_that_of_the_whole_batch(
     trainer.train()
     logged = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     recorded = dynamics.open_trajectory(path)["loss"].sel(split="train")
-    np.testing.assert_allclose(recorded[0, 1:], logged, rtol=1e-3)
+    assert_allclose(recorded[0, 1:], logged, rtol=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -145,7 +144,7 @@ def test_the_loss_of_lightning_is_that_of_the_whole_batch(tmp_path):
     trainer.fit(module, DataLoader(TensorDataset(TOKENS, TOKENS), batch_size=4))
     recorded = dynamics.open_trajectory(path)["loss"].sel(split="train")
     of_batches = np.reshape(module.seen, (-1, 2)).mean(axis=1)
-    np.testing.assert_allclose(recorded[0, 1:], of_batches, rtol=1e-6)
+    assert_allclose(recorded[0, 1:], of_batches, rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -168,9 +167,9 @@ def test_the_callback_of_lightning(tmp_path):
     )
     trainer.fit(module, DataLoader(TensorDataset(TOKENS, TOKENS), batch_size=8))
     trajectory = check_recording(path, module.model, list(range(9)))
-    np.testing.assert_allclose(trajectory["loss"][0, 1:, 0], module.seen, rtol=1e-6)
-    np.testing.assert_allclose(trajectory["gradient_norm"][0, 1:, 0], 0.01, rtol=1e-3)
+    assert_allclose(trajectory["loss"][0, 1:, 0], module.seen, rtol=1e-6)
+    assert_allclose(trajectory["gradient_norm"][0, 1:, 0], 0.01, rtol=1e-3)
     rates = [0.1] * 4 + [0.09] * 4
-    np.testing.assert_allclose(
+    assert_allclose(
         trajectory["update_norm"][0, 1:, 0], 0.01 * np.array(rates), rtol=1e-3
     )

@@ -4,9 +4,9 @@ import argparse
 import json
 import pickle
 
-import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 from safetensors.torch import save_file
 
 import dynamics
@@ -168,12 +168,8 @@ def test_checkpoints_of_every_form_are_read(tmp_path, save):
     assert trajectory["step"].values.tolist() == list(STEPS)
     for step in STEPS:
         expected = state(step)["embed.weight"].numpy()
-        np.testing.assert_array_equal(
-            trajectory["embedding"].sel(step=step)[0], expected
-        )
-        np.testing.assert_array_equal(
-            trajectory["turned"].sel(step=step)[0], expected.T[:2]
-        )
+        assert_array_equal(trajectory["embedding"].sel(step=step)[0], expected)
+        assert_array_equal(trajectory["turned"].sel(step=step)[0], expected.T[:2])
     assert {
         "parameter.embed.weight",
         "parameter.out.bias",

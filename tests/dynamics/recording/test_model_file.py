@@ -3,10 +3,10 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import torch
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 import dynamics
 from dynamics.errors import TrajectoryError
@@ -129,7 +129,7 @@ def operation(a, b):
 
 def test_collected_checkpoints_have_the_embedding_and_the_modulus(collected):
     table = collected["parameter.embed.weight"]
-    np.testing.assert_array_equal(collected["embedding"], table)
+    assert_array_equal(collected["embedding"], table)
     assert collected.attrs["modulus"] == N
 
 
@@ -168,7 +168,7 @@ def module(config): return Network(config["width"])
     recorded = RecordedNetwork(trajectory, model)
     pairs = torch.tensor([[0, 1], [4, 2]])
     result = recorded.logits(recorded.parameters(0, 0), pairs)
-    np.testing.assert_allclose(result.detach(), network(pairs).detach(), rtol=1e-5)
+    assert_allclose(result.detach(), network(pairs).detach(), rtol=1e-5)
 
 
 def test_a_recording_contains_the_model_file(tmp_path):
@@ -191,7 +191,7 @@ def test_a_recording_contains_the_model_file(tmp_path):
     trajectory = dynamics.open_trajectory("mine.nc")
     assert trajectory.attrs["modulus"] == N
     weight = trajectory["parameter.embed.weight"].values
-    np.testing.assert_array_equal(trajectory["embedding"], weight[:, :, :N])
+    assert_array_equal(trajectory["embedding"], weight[:, :, :N])
     assert dynamics.find_model(trajectory).source == SOURCE
 
 

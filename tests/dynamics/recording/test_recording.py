@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 import dynamics
 from dynamics.errors import Interrupted, RecordingError, TrajectoryError
@@ -145,10 +146,8 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
     assert trajectory["epoch"].values.tolist() == [0, 2, 4, 5]
     assert trajectory["time"].values == pytest.approx([0, 0.04, 0.08, 0.1])
     for step in (0, 4, 8, 10):
-        np.testing.assert_array_equal(
-            trajectory["embedding"].sel(step=step)[0], seen[step]
-        )
-    np.testing.assert_array_equal(
+        assert_array_equal(trajectory["embedding"].sel(step=step)[0], seen[step])
+    assert_array_equal(
         trajectory["parameter.embed.weight"], trajectory["embedding"].values
     )
     assert trajectory["turned"].shape == (1, 4, 2, 16)
@@ -159,7 +158,7 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
     assert trajectory["noise"].dims == ("run", "step")
     for name, norms in (("gradient_norm", gradients), ("update_norm", moved)):
         expected = [norms[0], np.linalg.norm(norms[1:])]
-        np.testing.assert_allclose(trajectory[name].sel(step=8)[0], expected, rtol=1e-5)
+        assert_allclose(trajectory[name].sel(step=8)[0], expected, rtol=1e-5)
     assert (trajectory["update_norm"][0, 0] == 0).all()
     assert (trajectory["gradient_norm"][0, 0] > 0).all()
     assert dynamics.read_settings(trajectory).model == "Tiny"
@@ -169,7 +168,7 @@ def test_the_learning_rate_of_each_frame_is_recorded(path):
     record_training(path, 4, every=2)
     rates = dynamics.open_trajectory(path)["learning_rate"]
     assert rates.dims == ("run", "step")
-    np.testing.assert_allclose(rates[0], 0.01 * 0.99 ** np.array([0, 2, 4]))
+    assert_allclose(rates[0], 0.01 * 0.99 ** np.array([0, 2, 4]))
 
 
 def test_values_of_the_loop_are_recorded(path):
@@ -260,10 +259,10 @@ def test_gradients_are_those_that_updates_use(path):
             recording.step(loss=loss.detach())
     trajectory = dynamics.open_trajectory(path)
     assert trajectory["step"].values.tolist() == [0, 1, 2, 3]
-    np.testing.assert_allclose(
+    assert_allclose(
         np.linalg.norm(trajectory["gradient_norm"][0], axis=-1), 0.01, rtol=1e-3
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         trajectory["update_norm"][0, 1:],
         0.5 * trajectory["gradient_norm"][0, 1:],
         rtol=1e-3,
@@ -312,9 +311,7 @@ def test_the_gradient_of_the_embedding_is_that_of_the_update_after_the_previous_
             recording.step()
     result = dynamics.open_trajectory(path)["embedding_gradient"]
     assert result.dims == ("run", "step", "token", "axis")
-    np.testing.assert_array_equal(
-        result[0], [np.zeros((7, 2)), used[0], used[3], used[6]]
-    )
+    assert_array_equal(result[0], [np.zeros((7, 2)), used[0], used[3], used[6]])
 
 
 @pytest.mark.parametrize(
@@ -361,7 +358,7 @@ def test_updates_with_a_closure_and_several_optimizers(path):
             recording.step(loss=loss)
     trajectory = dynamics.open_trajectory(path)
     assert trajectory.sizes["step"] == 4
-    np.testing.assert_allclose(
+    assert_allclose(
         trajectory["update_norm"][0, 1:] / trajectory["gradient_norm"][0, 1:],
         [[0.1, 0.2]] * 3,
         rtol=1e-4,
@@ -398,7 +395,7 @@ def test_norms_of_a_step_with_several_evaluations_are_those_of_the_last_one(
     assert len(evaluated) > 2 * len(last)
     result = dynamics.open_trajectory(path)["gradient_norm"][0]
     assert (result > 0).all()
-    np.testing.assert_allclose(result, [last[0], *last], rtol=1e-5)
+    assert_allclose(result, [last[0], *last], rtol=1e-5)
 
 
 def test_a_parameter_that_is_replaced_is_named(path):
@@ -644,7 +641,7 @@ def test_the_state_after_the_last_update_is_recorded(tmp_path):
     expected = every_step.sel(step=some["step"]).drop_vars("embedding_gradient")
     xr.testing.assert_equal(some.drop_vars("embedding_gradient"), expected)
     gradients = every_step["embedding_gradient"].sel(step=[1, 5])
-    np.testing.assert_array_equal(some["embedding_gradient"][:, 1:], gradients)
+    assert_array_equal(some["embedding_gradient"][:, 1:], gradients)
 
 
 @pytest.mark.parametrize("reason", ["not called", "loss of none"])
@@ -708,7 +705,7 @@ def test_recordings_of_several_seeds_are_one_ensemble(tmp_path):
     assert joined["last_step"].values.tolist() == [6, 2, 6]
     assert dynamics.not_diverged(joined).tolist() == [True, False, True]
     alone = dynamics.open_trajectory(files[2])
-    np.testing.assert_array_equal(joined["embedding"][2], alone["embedding"][0])
+    assert_array_equal(joined["embedding"][2], alone["embedding"][0])
     assert (joined["loss"][1, 1:] == joined["loss"][1, 1]).all()
     dynamics.save_trajectory(joined, tmp_path / "all.nc")
     xr.testing.assert_equal(

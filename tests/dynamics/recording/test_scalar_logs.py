@@ -1,7 +1,7 @@
 """Trajectories from CSV files of TensorBoard and wandb, and tables for them."""
 
-import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import dynamics
 from dynamics import ModularSettings, TrajectoryError, collect_scalars, scalar_table
@@ -25,9 +25,7 @@ def test_a_chart_of_wandb_has_runs_and_common_steps(tmp_path):
     result = collect_scalars([chart], seed=3)
     assert result["step"].values.tolist() == [0, 10, 20]
     assert result["seed"].values.tolist() == [3, 4]
-    np.testing.assert_array_equal(
-        result["loss"].sel(split="train"), [[2, 1, 0.5], [3, 2.5, 2]]
-    )
+    assert_array_equal(result["loss"].sel(split="train"), [[2, 1, 0.5], [3, 2.5, 2]])
     assert set(result["lr"].dims) == {"run", "step"}
     assert "_runtime" not in result
 
@@ -51,7 +49,7 @@ def test_a_table_of_scalars_is_read_back(tmp_path):
     table.to_csv(tmp_path / "table.csv", index=False)
     result = collect_scalars([tmp_path / "table.csv"])
     for split, name in (("train", "train"), ("validation", "test")):
-        np.testing.assert_array_equal(
+        assert_array_equal(
             result["loss"].sel(split=name), trained["loss"].sel(split=split)
         )
 

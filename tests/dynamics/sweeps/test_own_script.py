@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import dask
-import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 from distributed import LocalCluster
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dynamics import open_trajectory
 from dynamics.errors import TrajectoryError
@@ -78,7 +78,7 @@ def test_every_combination_is_trained_with_every_seed(script):
     point = result.sel(lr=0.2, width=3).isel(run=1)
     with open_trajectory(run.path) as trajectory:
         loss = trajectory["loss"].isel(run=0, step=-1).values
-        np.testing.assert_array_equal(point["final_loss"], loss)
+        assert_array_equal(point["final_loss"], loss)
         first = trajectory["first"].isel(run=0)
         assert point["lowest_first"] == first.min()
         assert point["last_step"] == 19
@@ -201,7 +201,7 @@ def test_the_command_prints_a_table_and_draws(script):
     table = pd.read_csv("own.csv")
     design = script_design(script, script.settings(), {"lr": [0.1, 0.2]}, runs=2)
     loss = combine_runs(design)["final_loss"].mean("run")
-    np.testing.assert_allclose(table["train_loss"], loss[:, 0])
+    assert_allclose(table["train_loss"], loss[:, 0])
     wrong = run("own.py", "--lr", "much")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert "--lr" in wrong.stderr

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from distributed import LocalCluster
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.structures import is_circle, summarise_structures
 from dynamics import (
@@ -75,12 +76,10 @@ def test_a_sweep_is_its_single_runs(tmp_path):
             xr.testing.assert_equal(written, alone)
         for name in ("gradient_norm", "update_norm"):
             frames = alone[name].transpose("step", "run", "layer").values
-            np.testing.assert_array_equal(point[f"final_{name}"], frames[-1])
-            np.testing.assert_array_equal(point[f"peak_{name}"], frames.max(axis=0))
+            assert_array_equal(point[f"final_{name}"], frames[-1])
+            assert_array_equal(point[f"peak_{name}"], frames.max(axis=0))
             first = 1 if name == "update_norm" else 0  # 0 at step 0 by definition
-            np.testing.assert_array_equal(
-                point[f"lowest_{name}"], frames[first:].min(axis=0)
-            )
+            assert_array_equal(point[f"lowest_{name}"], frames[first:].min(axis=0))
             assert point[f"peak_{name}"].dtype == np.float32
     assert json.loads(result.attrs["config_json"]) == dataclasses.asdict(SETTINGS)
     assert json.loads(result.attrs["swept"]) == ["fa", "step_rule"]
@@ -111,10 +110,8 @@ def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
     there = sweep(settings, {"lr": [0.01]}, epochs=6, **amount)
     assert there["split"].values.tolist() == ["train", "validation"]
     for name in ("loss", "accuracy"):
-        np.testing.assert_array_equal(
-            there[f"final_{name}"][0], alone[name].isel(step=-1)
-        )
-        np.testing.assert_array_equal(there[f"peak_{name}"][0], alone[name].max("step"))
+        assert_array_equal(there[f"final_{name}"][0], alone[name].isel(step=-1))
+        assert_array_equal(there[f"peak_{name}"][0], alone[name].max("step"))
     assert not any(
         np.isnan(values).any()
         for values in result.data_vars.values()
@@ -152,7 +149,7 @@ def test_peaks_are_over_the_frames_before_a_run_diverged(diverging):
     assert result["last_step"].values.tolist() == [[30, 0]] * 2
     ended = result.isel(run=1)
     for name in ("gradient_norm", "update_norm"):
-        np.testing.assert_array_equal(ended[f"lowest_{name}"], ended[f"peak_{name}"])
+        assert_array_equal(ended[f"lowest_{name}"], ended[f"peak_{name}"])
     assert np.isfinite(result["peak_gradient_norm"]).all()
 
 
@@ -493,9 +490,7 @@ def test_the_command_prints_a_line_for_each_point(here):
     with xr.open_dataset(sweep_file) as written:
         xr.testing.assert_equal(written.load(), expected)
     norms = expected["final_gradient_norm"].mean("run").values.flat
-    np.testing.assert_allclose(
-        [float(row["embedding_gradient_norm"]) for row in rows], norms
-    )
+    assert_allclose([float(row["embedding_gradient_norm"]) for row in rows], norms)
     assert here(*words).splitlines()[0] == "points      4 in runs (0 computed, 4 found)"
 
 
@@ -519,7 +514,7 @@ def test_structures_are_those_of_the_recorded_embeddings(here):
             ("imperfections", result.imperfections, 1),
         ):
             values = [float(row[name + end] or "nan") for end in ("", "_low", "_high")]
-            np.testing.assert_allclose(values, scale * np.array(interval))
+            assert_allclose(values, scale * np.array(interval))
     picture = Path(re.search(r"picture +(.*\.svg)", printed)[1]).read_text()
     for label in (">fa<", ">circles %<", ">imperfections<", ">embedding force<"):
         assert picture.count(label) == {">fa<": 3}.get(label, 1)

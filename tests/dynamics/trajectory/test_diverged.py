@@ -2,6 +2,7 @@
 
 import numpy as np
 import xarray as xr
+from numpy.testing import assert_array_equal
 
 from dynamics.trajectory.diverged import (
     count_diverged,
@@ -40,6 +41,6 @@ def test_frames_after_divergence_are_nan_in_any_order_of_dimensions():
     values = xr.DataArray(np.ones((4, 3, 2)), dims=("step", "run", "layer"))
     masked = mask_diverged(values, TRAJECTORY)
     assert masked.dims == values.dims
-    np.testing.assert_array_equal(
+    assert_array_equal(
         np.isfinite(masked.transpose("layer", "run", "step")), [expected, expected]
     )

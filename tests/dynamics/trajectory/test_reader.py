@@ -11,6 +11,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose
 
 from dynamics import (
     ParticleSettings,
@@ -101,7 +102,7 @@ def test_plain_xarray_reads_descriptions_and_encoding_is_compressed_and_chunked_
         assert json.loads(plain.attrs["config_json"])["fa"] == 2.0
         assert read_settings(plain) == SETTINGS
         assert set(REQUIRED_ATTRIBUTES) <= set(plain.attrs)
-        np.testing.assert_allclose(plain["time"], 0.003 * np.arange(21))
+        assert_allclose(plain["time"], 0.003 * np.arange(21))
         assert plain["seed"].values.tolist() == [4, 5, 6]
     with netCDF4.Dataset(written) as file:
         embedding = file["embedding"]

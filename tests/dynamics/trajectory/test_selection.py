@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from dynamics import ParticleSettings, Selection, SettingsError, simulate, valid_frames
 from dynamics.trajectory.frames import early_frames, evenly_spaced_frames
@@ -41,7 +42,7 @@ def test_frames_are_a_number_a_stride_or_steps(trajectory, selection, frames):
     selected = Selection(**selection)
     assert list(selected.frame_indices(trajectory)) == list(frames)
     steps = selected.apply(trajectory)["step"]
-    np.testing.assert_array_equal(steps, 10 * np.array(frames))
+    assert_array_equal(steps, 10 * np.array(frames))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_frames_are_a_number_a_stride_or_steps(trajectory, selection, frames):
 )
 def test_runs_are_the_first_or_those_that_are_named(trajectory, selection, runs):
     selected = Selection(**selection).apply(trajectory)
-    np.testing.assert_array_equal(selected["seed"], runs)
+    assert_array_equal(selected["seed"], runs)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,4 @@ def test_an_analysis_may_need_several_frames(trajectory):
 def test_what_diverged_stays_masked(diverging):
     whole = simulate(diverging, runs=2, steps=4, progress=False)
     selected = Selection(every=2).apply(whole)
-    np.testing.assert_array_equal(
-        valid_frames(selected), valid_frames(whole).isel(step=[0, 2, 4])
-    )
+    assert_array_equal(valid_frames(selected), valid_frames(whole).isel(step=[0, 2, 4]))

@@ -14,6 +14,7 @@ import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.image import imread
 from matplotlib.text import Text
+from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.panels.contours import (
     DARKER,
@@ -176,14 +177,12 @@ def test_points_are_grouped_by_shape_and_hollow_ones_are_white_with_a_coloured_e
         [4],
     ]  # a collection a shape
     for of, collection in artist.groups:
-        np.testing.assert_array_equal(collection.get_offsets(), places[of])
-    np.testing.assert_array_equal(artist.labels.labels.get_offsets(), places)
+        assert_array_equal(collection.get_offsets(), places[of])
+    assert_array_equal(artist.labels.labels.get_offsets(), places)
     assert len(artist.labels.labels.get_paths()) == 5
     filled, hollow = artist.groups[0][1], artist.groups[1][1]
     colours = [filled.get_facecolor(), hollow.get_facecolor(), hollow.get_edgecolor()]
-    np.testing.assert_allclose(
-        [colour[0, :3] for colour in colours], [RGB[0], np.ones(3), RGB[1]]
-    )
+    assert_allclose([colour[0, :3] for colour in colours], [RGB[0], np.ones(3), RGB[1]])
 
 
 def test_a_label_that_a_later_marker_covers_is_not_drawn():
@@ -193,9 +192,7 @@ def test_a_label_that_a_later_marker_covers_is_not_drawn():
         np.array([[0, 0], 0.9 * x, 1.2 * x + y, 1.2 * x + 2.2 * y, [np.nan, np.nan]]), 0
     )
     result = artist.labels.labels.get_offsets()
-    np.testing.assert_allclose(
-        result[[1, 2, 3]], [0.9 * x, 1.2 * x + y, 1.2 * x + 2.2 * y]
-    )
+    assert_allclose(result[[1, 2, 3]], [0.9 * x, 1.2 * x + y, 1.2 * x + 2.2 * y])
     assert np.isfinite(result[:, 0]).tolist() == [False, True, True, True, False]
     assert all(
         np.isfinite(marks.get_offsets()).all() for of, marks in artist.groups[:4]
@@ -209,7 +206,7 @@ def test_a_closed_line_joins_successive_points():
     grid = PanelGrid([make_scene(panels=(panel,))], width=240)
     draw_at(grid, 3)
     places = compute_arrays(np.array([3]), ["places"])["places"][0]
-    np.testing.assert_array_equal(
+    assert_array_equal(
         grid.artists[0][0][1].line.get_xydata(), places[[0, 1, 2, 3, 4, 0]]
     )
 
@@ -258,8 +255,8 @@ def test_labels_omit_the_common_prefix(names, expected):
 def test_arrows_run_from_tail_to_head():
     ends = np.array([[[0, 0], [30, 0]], [[5, 5], [5, 1]], [[1, 1], [1, 1]]], float)
     result = artists.arrow_polygons(ends)
-    np.testing.assert_array_equal(result[:2, 3], ends[:2, 1])  # the tip
-    np.testing.assert_allclose(result[:2, [0, 6]].mean(1), ends[:2, 0])
+    assert_array_equal(result[:2, 3], ends[:2, 1])  # the tip
+    assert_allclose(result[:2, [0, 6]].mean(1), ends[:2, 0])
     assert np.ptp(result[0, :, 1]) > 2 * np.ptp(
         result[0, [0, 1], 1]
     )  # a head wider than the shaft
@@ -272,7 +269,7 @@ def test_arrows_run_from_tail_to_head():
 def test_arrows_are_polygons_within_the_panel():
     _, picture, (_, artist) = drawn_panel("arrows", 0)
     first, *_ = artist.arrows.get_paths()
-    np.testing.assert_allclose(first.vertices[3], [1.5, 0], atol=1e-12)
+    assert_allclose(first.vertices[3], [1.5, 0], atol=1e-12)
     assert (np.abs(picture[..., :3] - np.round(255 * RGB[0])).max(-1) < 2).sum() > 40
 
 
@@ -290,17 +287,15 @@ def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
     cells = artist.image.fill(80, 80)
     plain = np.round(255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
     on_lines = edges(numbers)
-    np.testing.assert_array_equal(cells[~on_lines][:, :3], plain[~on_lines])
+    assert_array_equal(cells[~on_lines][:, :3], plain[~on_lines])
     dark = np.round(DARKER * 255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
-    np.testing.assert_array_equal(cells[on_lines][:, :3], dark[on_lines])
+    assert_array_equal(cells[on_lines][:, :3], dark[on_lines])
     assert 0 < on_lines.mean() < 0.1
     x, y, width, height = grid.layout.boxes(0)[0]
     inside = picture[y : y + height, x : x + width, :3]
     for right, up in ((0.9, 0.9), (0.1, 0.7), (0.6, 0.1)):
         at = plain[int(80 * up), int(80 * right)]
-        np.testing.assert_array_equal(
-            inside[int(height * (1 - up)), int(width * right)], at
-        )
+        assert_array_equal(inside[int(height * (1 - up)), int(width * right)], at)
 
 
 def test_contours_of_isolated_pixels():
@@ -352,31 +347,27 @@ def test_contours_of_many_maps_equal_those_of_each(count, kind, generator):
     numbers = generator.integers(0, 3, (4, 9, 7)).astype(np.uint16)
     result = mark_contours(numbers, count)
     assert result.dtype == kind
-    np.testing.assert_array_equal(result // 4, numbers)
+    assert_array_equal(result // 4, numbers)
     for item, one in zip(result, numbers, strict=True):
-        np.testing.assert_array_equal(item, mark_contours(one, count))
+        assert_array_equal(item, mark_contours(one, count))
 
 
 def test_images_have_the_first_row_at_the_top():
     _, _, (artist,) = drawn_panel("matrix", FRAMES - 1)
     cells = artist.image.fill(*artist.image.count)
-    np.testing.assert_array_equal(
-        cells[[-1, 0], [0, -1]], artists.MATRIX_COLOURS[[0, 255]]
-    )
+    assert_array_equal(cells[[-1, 0], [0, -1]], artists.MATRIX_COLOURS[[0, 255]])
     artist.show(np.array([[np.nan, -5.0], [0.5, 9.0]]), 0)
     cells = artist.image.fill(*artist.image.count)
-    np.testing.assert_array_equal(cells[1, 0], artists.MISSING_COLOUR)
-    np.testing.assert_array_equal(
-        cells[[1, 0], [1, 1]], artists.MATRIX_COLOURS[[0, 255]]
-    )
+    assert_array_equal(cells[1, 0], artists.MISSING_COLOUR)
+    assert_array_equal(cells[[1, 0], [1, 1]], artists.MATRIX_COLOURS[[0, 255]])
 
 
 def test_the_cursor_is_at_the_frame():
     grid, _, (artist,) = drawn_panel("loss", 6)
-    np.testing.assert_array_equal(artist.cursor.get_xdata(), [3, 3])
-    np.testing.assert_allclose(artist.dots.get_offsets(), [[3, 2.0**-6], [3, 0.3]])
+    assert_array_equal(artist.cursor.get_xdata(), [3, 3])
+    assert_allclose(artist.dots.get_offsets(), [[3, 2.0**-6], [3, 0.3]])
     draw_at(grid, 8)
-    np.testing.assert_array_equal(artist.cursor.get_xdata(), [4, 4])
+    assert_array_equal(artist.cursor.get_xdata(), [4, 4])
 
 
 def test_a_gap_in_a_curve_has_no_dot():
@@ -425,7 +416,7 @@ def redrawn(grid: PanelGrid) -> np.ndarray:
 def test_a_blitted_frame_is_the_redrawn_one(titles, options, frames):
     grid = PanelGrid([make_scene(title=title) for title in titles], **options)
     for frame in frames:
-        np.testing.assert_array_equal(draw_at(grid, *frame), redrawn(grid))
+        assert_array_equal(draw_at(grid, *frame), redrawn(grid))
 
 
 def test_frames_differ_only_where_something_moves():
@@ -540,7 +531,7 @@ def test_limits_that_follow_are_those_of_the_frame_and_common_to_scenes():
         [make_scene(panels=(following(size),)) for size in (1, 3)], width=480
     )
     (alone,) = (PanelGrid([make_scene(panels=(following(1),))], width=240),)
-    np.testing.assert_array_equal(draw_at(alone, 20), redrawn(alone))
+    assert_array_equal(draw_at(alone, 20), redrawn(alone))
     for panel_grid, frames, reach in (
         (alone, (20,), 2),
         (alone, (0,), 1),
@@ -668,7 +659,7 @@ def test_saved_grids_have_no_date_and_contain_what_is_drawn(suffix, tmp_path):
     assert b"Date" not in content
     assert grid.clocks[0].get_animated()  # as before
     if suffix == "png":
-        np.testing.assert_array_equal(np.round(255 * imread(path)), picture)
+        assert_array_equal(np.round(255 * imread(path)), picture)
     if suffix == "svg":
         assert content.count(b"<image") == 1  # the map alone
         marks = [

@@ -4,6 +4,7 @@ all."""
 import imageio_ffmpeg
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from analysis.plots import PanelGrid, film_frames
 from analysis.plots.drawing import film_encoder
@@ -72,7 +73,7 @@ def test_film_pictures_equal_their_frames(monkeypatch):
     )
     copies = [picture.copy() for picture in draw_frames(panels, film)]
     for picture, frames in zip(copies, film.frames, strict=True):
-        np.testing.assert_array_equal(picture, draw_at(panels, *frames))
+        assert_array_equal(picture, draw_at(panels, *frames))
 
 
 def test_an_interrupted_film_leaves_no_file(tmp_path):
