@@ -38,7 +38,12 @@ document.addEventListener("visibilitychange", () => ask(document.hidden ? "hidde
 
 const ACTIONS = {
   "copy-link": () => copy("Link", view_link()),
-  "copy-python": () => { player()?.tell(); ask("python", performance.now(), player()?.figures.columns ?? 0) },
+  "copy-python": () => {
+    const story = find_deep("training-story")
+    if (story) return copy("Python", story.python)
+    player()?.tell()
+    ask("python", performance.now(), player()?.figures.columns ?? 0)
+  },
   "show-help": () => document.getElementById("help").showModal(),
   "close": (button) => button.closest("dialog").close(),
 }

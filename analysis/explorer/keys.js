@@ -1,4 +1,4 @@
-// Keys of the whole page: numbers open tabs, and keys press the buttons of live pages that have a class such as key-Space.
+// Keys of the whole page: numbers open tabs, except in the story, where they open its chapters (story.js), and keys press the buttons of live pages that have a class such as key-Space.
 // Keys of the time line: scrubber.js.
 
 const FIELDS = "input:not([type=checkbox], [type=range]), textarea, select, [role=slider], [contenteditable]"
@@ -9,7 +9,7 @@ const pressed_button = (event, on) => {
   const host = on.getRootNode().host, idle = name == "Space" && on.matches("button")  // of buttons that space does not change
     && (host?.matches(".key-Space") || (host?.matches(".tabs") && on.matches(".bk-active")))
   if (on.matches("button, summary") && ["Space", "Enter"].includes(name) && !idle) return null
-  if (/^[1-9]$/.test(name)) return find_deep(".tabs")?.shadowRoot.querySelectorAll(".bk-btn")[name - 1]
+  if (/^[1-9]$/.test(name)) return find_deep("training-story") ? null : find_deep(".tabs")?.shadowRoot.querySelectorAll(".bk-btn")[name - 1]
   const group = path.find((node) => node.classList?.contains("arrow-keys"))
   const found = (group && find_deep(`.${CSS.escape(name)}`, group.shadowRoot)) ?? find_deep(`.key-${CSS.escape(name)}`)
   return found?.shadowRoot.querySelector("button")

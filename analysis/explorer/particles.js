@@ -178,7 +178,7 @@ if (globalThis.customElements) {
   const VIEW = `
 <style>
   :host { display: block; max-width: 34rem; font: 15px/1.4 system-ui, sans-serif; }
-  canvas { width: 100%; aspect-ratio: 1; display: block; border: 1px solid color-mix(in srgb, currentColor 30%, transparent);
+  canvas { width: min(100%, var(--side, 100%)); aspect-ratio: 1; display: block; border: 1px solid color-mix(in srgb, currentColor 30%, transparent);
     border-radius: 8px; touch-action: manipulation; cursor: pointer; }
   canvas:focus-visible, button:focus-visible, input:focus-visible { outline: 3px solid #2a7de1; outline-offset: 2px; }
   div { display: flex; flex-wrap: wrap; gap: 8px 14px; align-items: center; margin: 8px 0; }
@@ -199,8 +199,8 @@ if (globalThis.customElements) {
   <label>seed <input class="seed" type="number" min="0"></label>
   <label><input class="sums" type="checkbox" checked> sums of pairs</label></div>`;
 
-  // Attributes: seed; fa; rate, steps a second; last, the step after which it begins again; sums and controls,
-  // "no" hides them; and pair ("3 5"), which marks two numbers and the class of their sum. Event "judged": the verdict, every ten steps; "pair": another pair.
+  // Attributes: seed; fa; rate, steps a second; last, the step after which it begins again; stop, the step at which it ends, until
+  // Play, another seed or another alignment begin it again; sums and controls, "no" hides them; and pair ("3 5"), which marks two numbers and the class of their sum. Event "judged": the verdict, every ten steps; "pair": another pair.
   class ParticleView extends HTMLElement {
     connectedCallback() {
       const root = this.shadowRoot || this.attachShadow({mode: "open"});
@@ -214,11 +214,12 @@ if (globalThis.customElements) {
       this.seed.max = ParticleStarts.length - 1;
       this.rate = Number(this.getAttribute("rate")) || STEPS_A_SECOND;
       this.end = Number(this.getAttribute("last")) || Infinity;
+      this.stop = Number(this.getAttribute("stop")) || Infinity;
       this.sums.checked = this.getAttribute("sums") !== "no";
-      this.play.onclick = () => this.setPlaying(!this.playing);
+      this.play.onclick = () => (this.ended ? this.restart(Number(this.seed.value)) : this.setPlaying(!this.playing));
       part(".again").onclick = () => this.restart(this.nextSeed());
       this.seed.onchange = () => this.restart(Math.min(Math.max(Math.trunc(Number(this.seed.value)), 0), this.seed.max));
-      this.slider.oninput = () => this.setAlignment();
+      this.slider.oninput = () => (this.ended ? this.restart(Number(this.seed.value)) : this.setAlignment());
       this.sums.onchange = () => this.draw();
       this.canvas.onpointerdown = (event) => this.hold(event);
       this.canvas.onpointermove = (event) => this.drag(event);
@@ -240,7 +241,12 @@ if (globalThis.customElements) {
       this.watch.disconnect();
     }
 
+    get ended() {
+      return this.particles?.step >= this.stop;
+    }
+
     restart(seed) {
+      if (this.ended) this.setPlaying(true);
       this.seed.value = seed;
       this.particles = new Particles(ParticleStarts[seed], {fa: Number(this.slider.value)});
       this.setAlignment();
@@ -293,13 +299,17 @@ if (globalThis.customElements) {
 
     // Space plays and pauses; the right arrow takes ten steps; up and down change the alignment.
     onKey(event) {
-      const actions = {" ": () => this.setPlaying(!this.playing), ArrowRight: () => this.move(10),
-        ArrowUp: () => this.slider.stepUp(), ArrowDown: () => this.slider.stepDown()};
+      const actions = {" ": () => this.play.click(), ArrowRight: () => this.move(10),
+        ArrowUp: () => this.slide("stepUp"), ArrowDown: () => this.slide("stepDown")};
       if (!actions[event.key]) return;
       event.preventDefault();
       event.stopPropagation();
       actions[event.key]();
-      this.setAlignment();
+    }
+
+    slide(way) {
+      this.slider[way]();
+      this.slider.dispatchEvent(new Event("input"));
     }
 
     onFrame(now) {
@@ -312,9 +322,10 @@ if (globalThis.customElements) {
     move(steps) {
       const before = this.particles.step, {held} = this;
       if (held?.at) this.particles.place(held.number, ...held.at, held.from);
-      this.particles.advance(steps);
+      this.particles.advance(Math.min(steps, this.stop - before));
       if (held) held.from = this.particles.x;
       if (Math.trunc(before / VERDICT_EVERY) !== Math.trunc(this.particles.step / VERDICT_EVERY)) this.judge();
+      if (this.ended) this.setPlaying(false);
       if (this.particles.step >= this.end) this.restart(Number(this.seed.value));
       this.draw();
     }

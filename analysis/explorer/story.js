@@ -13,55 +13,68 @@ if (globalThis.customElements) {
       "Add the positions of 3 and 5 as seen from the centre, the small dot: the ring is their sum. Numbers count as on a clock with 17 hours, so 12 + 13 is 8 as well. The large dots are all sums that are 8.",
       "Equal sums attract each other. Different sums repel each other.",
       "Click two other numbers, or drag one."]},
-    {id: "alignment", title: "Alignment makes a circle", view: {seed: 26}, text: [
+    {id: "alignment", title: "Alignment makes a circle", view: {seed: 26, stop: 300}, text: [
       "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock.",
-      "Set the alignment to 0.5 and try other seeds, which are random starts: many end as a grid, with clumps of equal sums in rows."]},
+      "A run ends after 300 steps; another alignment begins a new one. Set it to 0.5 and try other seeds, which are random starts: many end as a grid, with clumps of equal sums in rows."]},
     {id: "network", title: "Some networks do it too", text: [
       "First picture: a network learns to add from examples, and training pulls its points along the blue arrows. Second: particles from the same start. Both end as a circle with the numbers in the same order.",
       "The orange arrows are the forces of particles at the network's points. They agree with the blue ones in part, mostly because both push outward. Forces are a model of training.",
       `Not every network does it: of ${networks} with these settings, ${circles} form a circle and ${grids} a grid.`]},
     {id: "decision", title: "When is it decided?", text: [
       "Two runs have the same forces and different starts. One ends as a circle, the other as a grid.",
-      "At every fifth step, 100 copies of the points are shifted a little and run on. The curves are the share of copies that become circles. At 1 or 0 the shape is decided: small shifts no longer change it."]},
+      "At every fifth step, 100 copies of the points are shifted a little and run on. The curves are the share of copies that become circles.",
+      "The end of a run is decided where 90 of its copies end as it does, then and later: small shifts no longer change it (dashed lines)."]},
     {id: "transformer", title: "First by heart, then by rule", text: [
       "A transformer, a network with attention, learns to add modulo 43 from half of all sums. After 200 epochs, which are passes through these sums, it knows them by heart, and most new sums are wrong.",
-      "Training goes on. Its numbers form circles, of which one is shown, and the loss of new sums, its error, first rises and then falls. Shades are the phases of training. After 4700 epochs it adds numbers that it has never seen together."]},
+      "Training goes on. Its numbers form circles, of which one is shown, and the loss of new sums, its error, first rises and then falls. It memorises, then forms the circuits of the rule, and then cleans up what it had memorised. After 4700 epochs it adds numbers that it has never seen together."]},
     {id: "spike", title: "A spike of the loss", text: [
-      "This network says whether the sum of five bits is even or odd. Each dot is an input. Its direction from the centre decides the answer: blue or orange.",
-      "Near step 37,045 the loss jumps: a spike. Groups of dots cross a boundary within one step, and their answers are wrong (rings). Training brings most of them back."]},
+      "An input is a row of 12 bits, 0 or 1. This network says whether the sum of the first five is even or odd. Each dot is an input, and its direction from the centre decides the answer.",
+      "At step 37,046 the loss jumps: groups of dots have crossed a boundary within one step, and their answers are wrong (rings). The next step brings them back, but the loss rises again at once, and then falls slowly."]},
     {id: "turn", title: "Your turn", view: {}, text: [
       "Equal sums attract, different sums repel. Strong alignment makes a circle, weak alignment often a grid. Some networks form the same circle, though no force is written into them.",
       "Go on from here:"]},
   ];
-  const WEAK = 1.5, STRONG = 3.5, COUNTED = 300, SHAPES = ["circle", "grid", "neither"], TEN = 10, PAUSE = 2000;
+  const WEAK = 1.5, STRONG = 3.5, SHAPES = ["circle", "grid", "neither"], TEN = 10, PAUSE = 2000;
   const STORY = `
 <style>
-  :host { display: block; max-width: 1240px; margin-bottom: 24px; font: 16px/1.5 system-ui, sans-serif; color: inherit; }
+  :host { display: block; max-width: 1440px; margin-bottom: 24px; font: 16px/1.5 system-ui, sans-serif; color: inherit; --side: calc(100vh - 290px); }
   nav { display: flex; flex-wrap: wrap; gap: 6px; margin: 0 0 16px; }
   button { font: inherit; font-size: 14px; min-height: 30px; padding: 2px 12px; color: inherit; background: transparent;
     border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 6px; cursor: pointer; }
-  button[aria-current] { font-weight: 650; border: 2px solid currentColor; padding: 1px 11px; }
+  nav button { font-size: 13px; padding: 2px 8px; }
+  nav button[aria-current] { font-weight: 650; border: 2px solid currentColor; padding: 1px 7px; }
   button:focus-visible, input:focus-visible { outline: 3px solid #2a7de1; outline-offset: 2px; }
   h2 { margin: 0 0 8px; font-size: 24px; line-height: 1.25; }
-  section { display: grid; grid-template-columns: minmax(260px, 2fr) minmax(320px, 4fr); gap: 12px 36px; align-items: start; }
+  section { display: grid; grid-template-columns: minmax(260px, 2fr) minmax(0, 6fr); gap: 8px 36px; align-items: start; }
   p { margin: 0 0 12px; }
   .live { font-weight: 600; white-space: pre-line; }
+  .live:empty { display: none; }
   .buttons { display: flex; flex-wrap: wrap; gap: 8px; }
-  .pictures { display: flex; flex-wrap: wrap; align-items: end; gap: 14px; margin: 0 0 8px; }
-  figure { flex: 1 1 210px; max-width: 440px; min-width: 0; margin: 0; }
-  figure.chart { flex: 1.3 1 250px; max-width: 560px; }
+  particle-view { max-width: none; }
+  .pictures { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 8px 14px; margin: 0 0 8px; }
+  figure { display: flex; flex-direction: column; margin: 0; }
   figcaption { font-size: 14px; margin: 0 0 4px; }
+  figcaption span { display: inline-block; margin-left: 14px; }
+  figcaption span::before { content: ""; display: inline-block; width: 18px; margin-right: 6px; vertical-align: middle; border-top: 3px solid var(--colour); }
   canvas { display: block; width: 100%; aspect-ratio: 1; box-sizing: border-box;
     border: 1px solid color-mix(in srgb, currentColor 30%, transparent); border-radius: 8px; }
-  .chart canvas { aspect-ratio: auto; height: 260px; }
+  .live canvas { display: inline-block; width: 60px; margin: 4px 4px 0 0; }
+  .chart canvas { aspect-ratio: auto; flex: 1 1 210px; height: 210px; }
+  .points { max-width: var(--side); }
+  .pictures:has(.points + .points + .chart) { grid-template-columns: repeat(2, minmax(0, calc(0.6 * var(--side)))) 1fr; }
+  .points + .points + .chart { grid-column: 1 / -1; }
   .player { display: flex; gap: 12px; align-items: center; }
   .player input { flex: 1; max-width: 420px; min-height: 26px; }
   .line { font-size: 14px; font-variant-numeric: tabular-nums; margin: 4px 0 0; min-height: 3em; }
-  @media (max-width: 1100px) { .chart canvas { height: 190px; } }
-  @media (max-width: 760px) { /* the picture above the text */
+  @media (max-width: 760px) { /* text and picture fit on a phone's screen together */
+    :host { --side: 36vh; font: 15px/1.4 system-ui, sans-serif; }
     section { display: flex; flex-direction: column; align-items: stretch; }
-    .words { display: contents; } .text, ::slotted(*), .live, .buttons { order: 1; }
-    h2 { font-size: 20px; margin: 0; } nav { gap: 4px; } nav button { padding: 2px 9px; } nav button:not([aria-current]) span { display: none; }
+    .words { display: contents; } .live, .buttons { order: 1; }
+    h2 { font-size: 19px; margin: 0; } p { margin: 0 0 8px; } .text p:last-child { margin: 0; }
+    nav { gap: 4px; margin: 0 0 8px; } nav button { min-width: 32px; } nav span { display: none; }
+    .chart canvas { flex: 1 1 130px; height: 130px; } .points:first-child + .chart canvas { flex-basis: 165px; }
+    .pictures:has(.points + .points + .chart) { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+    figcaption { font-size: 13px; } figcaption span { margin: 0 8px 0 0; } .line { min-height: 2.8em; } ::slotted(ul) { margin: 0; padding-left: 20px; }
   }
 </style>
 <nav aria-label="Chapters"></nav>
@@ -84,9 +97,10 @@ if (globalThis.customElements) {
   // One frame of points in a square picture.
   function drawPoints(pen, panel, at, size, height, ink) {
     const place = ([x, y]) => [size / 2 * (1 + x), size / 2 * (1 - y)], {names, arrows = [], wrong} = panel;
-    const points = panel.points[at].map(place), few = points.length < 30, radius = names ? (few ? 11 : 8.5) : 3.5;
+    const points = panel.points[at].map(place), few = points.length < 30;
+    const radius = names ? (few ? Math.max(8, size / 38) : Math.max(6.5, size / 50)) : Math.min(3.5, size / 48);
     if (panel.regions) drawRegions(pen, panel, at, size);
-    pen.font = `600 ${few ? 12 : 10}px system-ui, sans-serif`;
+    pen.font = `600 ${1.1 * radius}px system-ui, sans-serif`;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     for (const {colour, tips} of arrows) {
@@ -115,40 +129,70 @@ if (globalThis.customElements) {
     for (const k of wrong ? wrong[at] : []) { disc(pen, ...points[k], 6); pen.stroke(); }
   }
 
-  // Curves up to the last step, with a dot at a frame of `count`.
-  function drawChart(pen, {lines, limits: [low, high], steps, bands = []}, at, size, height, ink) {
-    const left = 34, right = size - 14, top = 18 + 18 * lines.length + (bands.length ? 18 : 0), bottom = height - 30;
-    const x = (step) => left + (right - left) * (step - steps[0]) / (steps.at(-1) - steps[0]);
-    const y = (value) => bottom - (bottom - top) * (value - low) / (high - low);
+  // Rows above a chart for names of steps, so that none covers another: [[left end of the name, row], ...].
+  function rowsOf(pen, names, left, right) {
+    const ends = [];
+    return names.map(({name, middle}) => {
+      const {width} = pen.measureText(name), begin = Math.max(Math.min(middle - width / 2, right - width), left);
+      const free = ends.findIndex((end) => end < begin - 8), row = free < 0 ? ends.length : free;
+      ends[row] = begin + width;
+      return [begin, row];
+    });
+  }
+
+  // Curves over all steps, with a dot at a frame. Phases are shades and marked steps dashed lines, with their names above; the present
+  // phase is emphasised.
+  function drawChart(pen, {lines, limits: [low, high], steps, bands = [], marks = [], unit = "step"}, at, size, height, ink) {
+    const left = 34, right = size - 14, bottom = height - 30, x = (step) => left + (right - left) * (step - steps[0]) / (steps.at(-1) - steps[0]);
     pen.font = "13px system-ui, sans-serif";
     pen.textBaseline = "middle";
     pen.lineWidth = 1;
-    bands.forEach(({name, from, to}, k) => {
+    const names = [...bands.map(({name, from, to}) => ({name, from, to, middle: x((from + to) / 2)})),
+      ...marks.map(({name, step, colour}) => ({name, colour, middle: x(step)}))];
+    const rows = rowsOf(pen, names, left, right), top = 18 * (1 + Math.max(-1, ...rows.map(([, row]) => row))) + 14;
+    const y = (value) => bottom - (bottom - top) * (value - low) / (high - low);
+    names.forEach(({name, from, to, middle, colour}, k) => {
+      const here = colour || (from <= steps[at] && steps[at] < to), [begin, row] = rows[k], foot = top - 8 - 18 * row;
       pen.fillStyle = ink;
-      pen.globalAlpha = k % 2 ? 0.1 : 0.04;
-      pen.fillRect(x(from), top, x(to) - x(from), bottom - top);
-      pen.globalAlpha = 1;
-      if (x(to) - x(from) < pen.measureText(name).width) return;
-      pen.textAlign = "center";
-      pen.fillText(name, (x(from) + x(to)) / 2, top - 12);
+      pen.strokeStyle = colour || ink;
+      pen.globalAlpha = here ? 0.2 : 0.07;
+      if (!colour) pen.fillRect(x(from) + 0.5, top, x(to) - x(from) - 1, bottom - top);
+      pen.globalAlpha = here ? 1 : 0.7;
+      pen.fillText(name, begin, foot - 6);
+      pen.setLineDash(colour ? [5, 4] : []);
+      line(pen, [[middle, foot + 2], [middle, colour ? bottom : top]]);
     });
+    pen.globalAlpha = 1;
+    pen.setLineDash([]);
     pen.strokeStyle = pen.fillStyle = ink;
     line(pen, [[left, top], [left, bottom], [right, bottom]]);
     pen.textAlign = "right";
     for (const value of [low, high]) pen.fillText(value, left - 7, y(value));
-    pen.fillText(`step ${steps.at(-1).toLocaleString("en")}`, right, bottom + 15);
+    pen.fillText(`${unit} ${steps.at(-1).toLocaleString("en")}`, right, bottom + 15);
     pen.textAlign = "left";
-    pen.fillText(steps[0].toLocaleString("en"), left, bottom + 15);
-    lines.forEach(({name, colour, values}, k) => {
+    if (size > 240) pen.fillText(steps[0].toLocaleString("en"), left, bottom + 15);
+    for (const {colour, values} of lines) {
       pen.fillStyle = pen.strokeStyle = colour;
       pen.lineWidth = 2.5;
       line(pen, values.map((value, frame) => [x(steps[frame]), y(value)]));
       disc(pen, x(steps[at]), y(values[at]), 6);
       pen.fill();
-      line(pen, [[left + 8, 12 + 18 * k], [left + 30, 12 + 18 * k]]);
-      pen.fillStyle = ink;
-      pen.fillText(name, left + 38, 12 + 18 * k);
-    });
+    }
+  }
+
+  // The pair sums at the end of a run, as a small picture.
+  function smallPicture({sums, residue, n}, words) {
+    const canvas = document.createElement("canvas"), side = 120, reach = 1.1 * Math.max(...sums.map(Math.abs));
+    const points = Array.from(residue, (_, k) => [sums[2 * k] / reach, sums[2 * k + 1] / reach]);
+    Object.assign(canvas, {width: side, height: side, title: words, role: "img", ariaLabel: words});
+    drawPoints(canvas.getContext("2d"), {points: [points], hues: Array.from(residue, (sum) => sum / n)}, 0, side);
+    return canvas;
+  }
+
+  // Python lines that repeat runs. calls: of simulate.
+  function pythonOf(calls) {
+    const names = [...new Set(calls.join().match(/\b(\w+Settings|simulate|replay)\b/g))].sort();
+    return [`from dynamics import ${names.join(", ")}\n\n`, ...calls.map((call, k) => `trajectory${k ? k + 1 : ""} = ${call}\n`)].join("");
   }
 
   let opened = 0; // the chapter, for a story that is shown again
@@ -167,18 +211,19 @@ if (globalThis.customElements) {
       });
       this.select(".next").onclick = () => this.open(this.index + 1, true);
       this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      this.counts = {weak: {}, strong: {}};
+      this.ends = {weak: [], strong: []};
       this.reached = {fa: STRONG, seed: 26};
       this.onhash = () => {
         const index = CHAPTERS.findIndex(({id}) => `#${id}` === location.hash);
         this.open(index < 0 ? opened : index);
       };
       this.onkey = (event) => {
-        const {tagName} = event.composedPath()[0], turn = {ArrowRight: 1, ArrowLeft: -1}[event.key];
-        const next = this.index + turn, play = this.select(".player button") || this.select("particle-view")?.play;
-        if (event.key === " " && tagName === "BODY" && play) { event.preventDefault(); play.click(); }
-        if (!turn || event.defaultPrevented || event.altKey || ["INPUT", "CANVAS"].includes(tagName) || !CHAPTERS[next]) return;
-        this.open(next, true);
+        const {key} = event, [on] = event.composedPath(), play = this.select(".player button") || this.select("particle-view").play;
+        if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || document.querySelector("dialog[open]")) return;
+        if (key === " " && on === document.body) { event.preventDefault(); play.click(); }
+        const next = /^\d$/.test(key) ? key - 1 : this.index + {ArrowRight: 1, ArrowLeft: -1}[key];
+        const fields = /^\d$/.test(key) ? "input:not([type=range], [type=checkbox]), textarea, select" : "input, textarea, select, canvas";
+        if (CHAPTERS[next] && !on.matches?.(fields)) this.open(next, true);
       };
       addEventListener("hashchange", this.onhash);
       addEventListener("keydown", this.onkey);
@@ -209,6 +254,13 @@ if (globalThis.customElements) {
       if (byHand && this.select("h2").getBoundingClientRect().top < 0) this.select("h2").scrollIntoView();
     }
 
+    // Python lines that repeat the runs of the chapter.
+    get python() {
+      const {id, view} = CHAPTERS[this.index], {particles, seed} = this.select("particle-view") || {};
+      if (!view) return pythonOf(StoryData[id].code);
+      return pythonOf([`simulate(ParticleSettings(fa=${particles.fa}), runs=1, seed=${seed.value}, steps=${particles.step}, every=1)`]);
+    }
+
     // A button beside the text of a chapter.
     setMore(words, action) {
       Object.assign(this.select(".more"), {textContent: words, onclick: action, hidden: false});
@@ -237,32 +289,27 @@ if (globalThis.customElements) {
       tell();
     }
 
-    // Raise the alignment, and count how runs with weak and strong alignment end.
+    // Raise the alignment, and show and count how runs with weak and strong alignment end.
     countShapes(view) {
-      let last = null;
-      const add = (fa, verdict) => {
-        const counts = this.counts[fa < WEAK ? "weak" : "strong"];
-        counts[verdict] = (counts[verdict] || 0) + 1;
-        tell();
-      };
-      const words = (counts) => SHAPES.map((shape) => `${shape} ${counts[shape] || 0}`).join(", ");
+      const words = (ends) => SHAPES.map((shape) => `${shape} ${ends.filter(({verdict}) => verdict === shape).length}`).join(", ");
       const tell = () => {
-        this.select(".live").textContent = `Ends so far\nweak alignment (below ${WEAK}): ${words(this.counts.weak)}\nstrong alignment: ${words(this.counts.strong)}`;
+        const {weak, strong} = this.ends, pictures = (ends) => (ends.length ? ["\n", ...ends.slice(-TEN).map(({picture}) => picture)] : []);
+        this.select(".live").replaceChildren(`Ends of runs, and their sums\nweak alignment (below ${WEAK}): ${words(weak)}`, ...pictures(weak),
+          `\nstrong alignment: ${words(strong)}`, ...pictures(strong));
       };
       view.addEventListener("judged", ({detail: {verdict, particles}}) => {
-        this.reach({fa: particles.fa, seed: Number(view.seed.value)});
-        if (particles === last || (verdict !== "circle" && particles.step < COUNTED)) return;
-        last = particles;
-        add(particles.fa, verdict);
+        const {fa} = particles, seed = Number(view.seed.value);
+        this.reach({fa, seed});
+        if (!view.ended) return;
+        this.ends[fa < WEAK ? "weak" : "strong"].push({verdict, picture: smallPicture(particles, `seed ${seed}, alignment ${fa}: ${verdict}`)});
+        tell();
       });
       let rest = 0;
       const runNext = () => {
         if (!rest || !view.isConnected) return;
         rest -= 1;
         view.restart(view.nextSeed());
-        last = view.particles;
-        view.move(COUNTED);
-        add(view.particles.fa, view.particles.verdict());
+        view.move(view.stop);
         setTimeout(runNext, 150);
       };
       this.setMore("Try ten seeds", () => { rest = TEN; runNext(); });
@@ -305,11 +352,15 @@ if (globalThis.customElements) {
       player.className = "player";
       player.innerHTML = `<button></button><input type="range" min="0" max="${last}" step="1" aria-label="Frame">`;
       const [play, slider] = player.children, caption = Object.assign(document.createElement("p"), {className: "line"});
-      const canvases = panels.map(({label, points}) => {
-        const figure = document.createElement("figure");
+      const canvases = panels.map(({label, points, lines = []}) => {
+        const figure = document.createElement("figure"), names = lines.length > 1 ? lines : [];
         figure.className = points ? "points" : "chart";
         figure.innerHTML = "<figcaption></figcaption><canvas role='img'></canvas>";
-        figure.firstChild.textContent = label;
+        figure.firstChild.append(label, ...names.map(({name, colour}) => {
+          const key = Object.assign(document.createElement("span"), {textContent: name});
+          key.style.setProperty("--colour", colour);
+          return key;
+        }));
         figure.lastChild.setAttribute("aria-label", label);
         pictures.append(figure);
         return figure.lastChild;

@@ -4,12 +4,14 @@ one.
 python -m analysis.explorer.story_data      # writes them again; takes three minutes
 
 A record of the story is a dictionary: `words`, a line for each frame; `rate`, frames a
-second; and `panels`. A panel has a `label`, and `points` (frame, point, 2) or `lines`.
-Points are in units of half the width of the picture, to three decimals. With them:
-`names` and `hues` (fractions of the colour circle) of points, `arrows` (lists of a
-`colour` and `tips` (frame, point, 2)), `regions` (the class of every pixel of a frame,
-row by row from the top), and `wrong` (indices of points). A line has a `name`, a
-`colour` and `values` (frame,). All values are dimensionless."""
+second; `code`, the calls of `simulate` that repeat its runs; and `panels`. A panel has
+a `label`, and `points` (frame, point, 2) or `lines`. Points are in units of half the
+width of the picture, to three decimals. With them: `names` and `hues` (fractions of the
+colour circle) of points, `arrows` (lists of a `colour` and `tips` (frame, point, 2)),
+`regions` (the class of every pixel of a frame, row by row from the top), and `wrong`
+(indices of points). A line has a `name`, a `colour` and `values` (frame,). With lines:
+`limits`, `steps`, their `unit`, `bands` (`name`, `from`, `to`) and `marks` (`name`,
+`step`, `colour`). All values are dimensionless."""
 
 import dataclasses
 import json
@@ -20,6 +22,7 @@ import numpy as np
 import torch
 
 from analysis.committors import committor
+from analysis.committors.decision import FIRM, last_onset
 from analysis.explorer.live_run import GRID_FRACTION
 from analysis.forces import cosine_similarity
 from analysis.forces.audited_runs import read_audited_run
@@ -29,6 +32,7 @@ from analysis.structures import count_imperfections, dominant_frequency, is_circ
 from analysis.structures.fourier import power_fractions
 from dynamics import (
     TRANSFORMER_PRESETS,
+    Ensemble,
     ModularSettings,
     ParticleSettings,
     SparseSettings,
@@ -44,7 +48,7 @@ from dynamics.tasks import distinct_sequences, sparse_sum
 FOLDER = Path(__file__).parent
 SEEDS = 30
 BLUE, ORANGE = "#2a7de1", "#d9660d"
-ARROW, LONGEST = 0.24, 2
+ARROW, LONGEST = 0.2, 1.8
 """Mean length of arrows, as a fraction of half the picture, and the factor above it at
 which they are cut."""
 NETWORK_FRAMES, NETWORKS = 150, 200
@@ -54,7 +58,8 @@ deviation of their shifts."""
 TRANSFORMER = dataclasses.replace(TRANSFORMER_PRESETS["small"], n=43, dim=48)
 TRANSFORMER_EPOCHS = 7000
 SPIKE_SEED, SPIKE_STEPS, SPIKE_SEQUENCES = 9, (37_028, 37_066), 150
-SPIKE_BOX = np.array([[-0.36, 0.32], [-0.2, 0.48]])
+SPIKE_PEAKS = (37_046, 37_052)
+SPIKE_BOX = np.array([[-0.37, 0.33], [-0.21, 0.49]])
 """Limits of the two axes in the pictures of the spike."""
 REGION_SIDE = 56
 
@@ -104,7 +109,8 @@ def _line(name: str, colour: str, values: np.ndarray) -> dict[str, Any]:
 def network_record() -> dict[str, Any]:
     """A network in training, with the pull of its loss and the force of particles at
     its numbers, and particles from the same start."""
-    network = simulate(ModularSettings(), runs=1, progress=False)
+    ensemble = Ensemble(ModularSettings(), 1)
+    network = ensemble.simulate(progress=False)
     frames = np.arange(NETWORK_FRAMES)
     run = read_audited_run(network, 0, frames)
     system = ParticleSystem(ParticleSettings(fa=3.0))
@@ -127,6 +133,7 @@ def network_record() -> dict[str, Any]:
     return {
         "words": words,
         "rate": 15,
+        "code": [ensemble.code()],
         "panels": [
             _number_points("Network in training", run.embedding, **pulls),
             _number_points("Particles from the same start", np.array(particles)),
@@ -155,23 +162,29 @@ def decision_record() -> dict[str, Any]:
     by interpolation: the shares of shifted copies that become circles."""
     steps = np.arange(DECISION_STEPS + 1)
     branched = steps[::5].tolist()
-    panels, lines = [], []
+    panels, lines, marks, code = [], [], [], []
     for seed, shape, colour in (
         (CIRCLE_SEED, "circle", BLUE),
         (GRID_SEED, "grid", ORANGE),
     ):
-        settings = ParticleSettings(fa=1.0)
-        run = simulate(settings, 1, seed, steps=300, every=1, progress=False)
-        result = committor(run, "circle", branched, COPIES, SHIFT)
+        ensemble = Ensemble(ParticleSettings(fa=1.0), 1, seed, steps=300, every=1)
+        run = ensemble.simulate(progress=False)
+        shares = committor(run, "circle", branched, COPIES, SHIFT)["committor"].values
         label = f"Run that ends as a {shape}"
         panels.append(_number_points(label, run["embedding"].values[0, steps]))
-        shares = np.interp(steps, branched, result["committor"].values.ravel())
-        lines.append(_line(shape, colour, shares))
+        line = np.interp(steps, branched, shares.ravel())
+        lines.append(_line(f"run that ends as a {shape}", colour, line))
+        agreement = shares.ravel() if shape == "circle" else 1 - shares.ravel()
+        step = branched[last_onset(agreement >= FIRM)]
+        name = f"{shape} decided at step {step}"
+        marks.append({"name": name, "step": step, "colour": colour})
+        code.append(ensemble.code())
     curves = {
         "label": "Share of shifted copies that become circles",
         "lines": lines,
         "limits": [0, 1],
         "steps": steps.tolist(),
+        "marks": marks,
     }
     words = [
         f"Step {step}: {100 * first:.0f}% of the copies of the one run become circles,"
@@ -180,15 +193,14 @@ def decision_record() -> dict[str, Any]:
             steps, lines[0]["values"], lines[1]["values"], strict=True
         )
     ]
-    return {"words": words, "rate": 12, "panels": [*panels, curves]}
+    return {"words": words, "rate": 12, "code": code, "panels": [*panels, curves]}
 
 
 def transformer_record() -> dict[str, Any]:
     """The numbers of a transformer in the plane of the strongest frequency of its
     embedding, and its accuracies with the phases."""
-    trajectory = simulate(
-        TRANSFORMER, runs=1, steps=TRANSFORMER_EPOCHS, every=100, progress=False
-    )
+    ensemble = Ensemble(TRANSFORMER, 1, steps=TRANSFORMER_EPOCHS, every=100)
+    trajectory = ensemble.simulate(progress=False)
     n = TRANSFORMER.n
     embedding = trajectory["embedding"].values[0, :, :n].astype(np.float64)
     embedding -= embedding.mean(axis=1, keepdims=True)
@@ -207,6 +219,7 @@ def transformer_record() -> dict[str, Any]:
         ],
         "limits": [0, 1],
         "steps": steps.tolist(),
+        "unit": "epoch",
         "bands": [
             {"name": name, "from": float(begin), "to": float(end)}
             for name, begin, end in zip(
@@ -225,6 +238,7 @@ def transformer_record() -> dict[str, Any]:
     return {
         "words": words,
         "rate": 8,
+        "code": [ensemble.code()],
         "panels": [_number_points("One of its circles", places, frequency), curves],
     }
 
@@ -234,8 +248,8 @@ def spike_record() -> dict[str, Any]:
     """Sequence embeddings of VC's network at every step of a spike of the loss, over
     the regions of its answers."""
     settings, (first, last) = SparseSettings(), SPIKE_STEPS
-    run = simulate(settings, 1, SPIKE_SEED, steps=last + 64, progress=False)
-    path = replay(run, 0, first, last)
+    ensemble = Ensemble(settings, 1, SPIKE_SEED, steps=last + 64)
+    path = replay(ensemble.simulate(progress=False), 0, first, last)
     network = clustering_head_of(path)
     values = {name: array[0].double() for name, array in weights(path).items()}
     tokens, _ = distinct_sequences(settings, SPIKE_SEED, "train")
@@ -257,7 +271,7 @@ def spike_record() -> dict[str, Any]:
     loss = path["loss"].sel(split="train").values[0]
     steps = path["step"].values.tolist()
     picture = {
-        "label": "Inputs, and the regions of the two answers",
+        "label": "Inputs, and the regions of the answers even (blue) and odd (orange)",
         "points": _rounded(2 * (points.numpy() - low) / (high - low) - 1),
         "hues": _rounded(np.where(targets, 0.07, 0.6)),
         "region_hues": [0.6, 0.07],
@@ -269,12 +283,17 @@ def spike_record() -> dict[str, Any]:
         "lines": [_line("loss", BLUE, loss)],
         "limits": [0, round(float(loss.max()) + 0.05, 1)],
         "steps": steps,
+        "marks": [
+            {"name": f"step {peak:,}", "step": peak, "colour": ORANGE}
+            for peak in SPIKE_PEAKS
+        ],
     }
     words = [
         f"Step {step}: loss {value:.4f}; {share:.0%} of these inputs get a wrong answer."
         for step, value, share in zip(steps, loss, wrong.mean(axis=1), strict=True)
     ]
-    return {"words": words, "rate": 3, "panels": [picture, curve]}
+    code = f"replay({ensemble.code()}, 0, {first}, {last})"
+    return {"words": words, "rate": 3, "code": [code], "panels": [picture, curve]}
 
 
 def story_script() -> str:

@@ -103,12 +103,32 @@ def test_alignment_makes_a_circle_and_the_setting_is_handed_on(
     assert float(slider.get_attribute("aria-valuenow")) == 3.5
 
 
-def test_ten_seeds_are_counted_and_space_pauses(story, chromium_page):
+def test_a_run_keeps_its_verdict_until_another_alignment_begins_it_again(
+    story, chromium_page
+):
     page = chromium_page
     open_page(page, f"{story.address}#alignment")
-    page.get_by_text("strong alignment: circle 1").wait_for()
+    view, state = (
+        page.locator("particle-view"),
+        "({particles, playing}) => [particles.step, playing]",
+    )
     page.keyboard.press("Space")
     page.get_by_role("button", name="Play").wait_for()
+    page.keyboard.press("Space")
+    page.get_by_text("strong alignment: circle 1").wait_for()
+    page.wait_for_timeout(300)
+    assert view.evaluate(state) == [300, False]
+    page.get_by_role("slider").fill("0.5")
+    page.wait_for_timeout(300)
+    step, playing = view.evaluate(state)
+    assert playing
+    assert 0 < step < 300
+
+
+def test_ten_seeds_are_counted_and_their_ends_shown(story, chromium_page):
+    page = chromium_page
+    open_page(page, f"{story.address}#alignment")
+    page.get_by_role("button", name="Pause").click()
     page.get_by_role("slider").fill("0.5")
     page.get_by_role("button", name="Try ten seeds").click()
     seeds = np.arange(27, 37) % story_data.SEEDS
@@ -118,6 +138,39 @@ def test_ten_seeds_are_counted_and_space_pauses(story, chromium_page):
     assert not is_circle(ends).any()
     words = f"(below 1.5): circle 0, grid {grids}, neither {10 - grids}"
     page.get_by_text(words).wait_for()
+    assert page.get_by_role("img", name="alignment 0.5: grid").count() == grids
+
+
+def test_digits_open_chapters_and_their_python_is_copied(story, chromium_page):
+    page = chromium_page
+    open_page(page, story.address)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for digit, words in (
+        ("3", "ParticleSettings(fa="),
+        ("7", "replay(simulate(Sparse"),
+    ):
+        page.keyboard.press(digit)
+        current = page.locator("nav button[aria-current]")
+        assert current.inner_text().startswith(digit)
+        page.get_by_role("button", name="Copy Python").click()
+        page.get_by_text("Python copied").wait_for()
+        text = page.evaluate("navigator.clipboard.readText()")
+        assert words in text
+        compile(text, "story", "exec")
+        page.get_by_text("Python copied").wait_for(state="hidden")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_on_a_phone_text_and_picture_are_visible_together(
+    story, chromium_page, chapter
+):
+    page = chromium_page
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_page(page, f"{story.address}#{chapter}")
+    page.wait_for_timeout(300)
+    for place in (".text p", ".picture canvas"):
+        for box in [item.bounding_box() for item in page.locator(place).all()]:
+            assert box["y"] + box["height"] <= 844
 
 
 def test_a_click_on_numbers_shows_their_sum(story, chromium_page):
@@ -175,6 +228,23 @@ def test_the_recorded_runs_are_those_of_the_script(records):
     assert records["network"].items() >= network.items()
     assert records["spike"]["words"][18].startswith("Step 37046: loss 0.74")
     assert records["transformer"]["words"][-1].endswith("100% of the new ones.")
+
+
+def test_points_and_arrows_lie_within_their_pictures(records):
+    for record in records.values():
+        for panel in record["panels"]:
+            shown = [panel.get("points", [])]
+            shown += [arrows["tips"] for arrows in panel.get("arrows", [])]
+            for frames in shown:
+                assert np.abs(np.array(frames)).max(initial=0) < 1
+
+
+def test_the_end_of_a_run_is_marked_as_decided_where_its_copies_agree(records):
+    curves = records["decision"]["panels"][2]
+    for line, mark, end in zip(curves["lines"], curves["marks"], (1, 0), strict=True):
+        agreement = np.abs(1 - end - np.array(line["values"]))
+        assert (agreement[mark["step"] :: 5] >= 0.9 - 1e-9).all()
+        assert agreement[mark["step"] - 5] < 0.9
 
 
 @pytest.mark.slow
