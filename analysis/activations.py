@@ -52,7 +52,7 @@ def measure(
     return structures.representation_measures(selected, frames, progress)
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def activations_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     return Report(
         result.median("run").to_dataframe().reset_index(),
@@ -67,7 +67,7 @@ ANALYSIS = Analysis(
     name="activations",
     title="Activations on a probe",
     measure=measure,
-    report=report,
+    report=activations_report,
     options=Options,
 )
 

@@ -20,6 +20,7 @@ from analysis.command_line.parsing import run_command
 from analysis.command_line.record import (
     Analysis,
     MeasuredTrajectory,
+    ModelOptions,
     Report,
     TrajectoryOptions,
     open_input,
@@ -91,14 +92,11 @@ class Options(PictureOptions):
 
 
 @dataclasses.dataclass(frozen=True)
-class FileOptions(TrajectoryOptions):
+class FileOptions(ModelOptions):
     """Options of the audit of one trajectory."""
 
-    selection: Selection = Selection()
     key_fraction: float = 0.02
     fa: float = ParticleSettings.fa
-    model: Path | None = None
-    trust_model: bool = False
 
 
 def measure(
@@ -115,7 +113,7 @@ def measure(
     )
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def audit_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     return Report(
         output.make_table(forces.audit_rows(result)),
@@ -129,7 +127,7 @@ FILE_AUDIT = Analysis(
     name="audit",
     title="The force audit",
     measure=measure,
-    report=report,
+    report=audit_report,
     options=FileOptions,
 )
 
@@ -153,7 +151,7 @@ def main(options: Options) -> None:
     shared = {
         field.name: getattr(options, field.name)
         for field in dataclasses.fields(FileOptions)
-        if field.name != "trajectory"
+        if field.name not in ("trajectory", "others")
     }
     FILE_AUDIT.main(FileOptions(trajectory=options.trajectories[0], **shared))
 

@@ -62,7 +62,7 @@ def measure(
     return result.assign_attrs(other=other.name)
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def circuits_report(measured: MeasuredTrajectory) -> Report:
     """The table, and under it the summary, the missing invariances and the legend."""
     trajectory, result = measured.trajectory, measured.result
     settings = networks.clustering_head_of(trajectory).settings
@@ -84,7 +84,7 @@ ANALYSIS = Analysis(
     name="circuits",
     title="Circuits of VC's network",
     measure=measure,
-    report=report,
+    report=circuits_report,
     options=Options,
     diverged="",
     files_first=True,

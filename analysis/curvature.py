@@ -120,7 +120,7 @@ def measure(
     return result.assign_attrs(title="Curvature of a recorded model")
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def curvature_report(measured: MeasuredTrajectory) -> Report:
     result, options = measured.result, measured.options
     trajectory = measured.trajectory
     if trajectory.attrs["system"] != RecordedSettings.system:
@@ -147,7 +147,7 @@ ANALYSIS = Analysis(
     name="curvature",
     title="Linearised flow along a run",
     measure=measure,
-    report=report,
+    report=curvature_report,
     options=Options,
 )
 

@@ -60,7 +60,7 @@ def measure(
     )
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def edge_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     return Report(
         loss_geometry.median_table(result, HEADINGS),
@@ -74,7 +74,7 @@ ANALYSIS = Analysis(
     name="edge",
     title="Edge of stability",
     measure=measure,
-    report=report,
+    report=edge_report,
     options=Options,
 )
 

@@ -112,7 +112,7 @@ def measure(
     )
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def events_report(measured: MeasuredTrajectory) -> Report:
     """The ensemble, drops in other windows, motion of the layers, the escape times of
     all trajectories, and the table of runs."""
     result, options = measured.result, measured.options
@@ -214,7 +214,7 @@ ANALYSIS = Analysis(
     name="events",
     title="Plateaus, drops and spikes",
     measure=measure,
-    report=report,
+    report=events_report,
     options=Options,
     diverged="",
     others="compared",

@@ -95,7 +95,7 @@ def measure(
     )
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def fate_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     return Report(
         committors.committor_table(result),
@@ -111,7 +111,7 @@ ANALYSIS = Analysis(
     name="fate",
     title="Committors along runs",
     measure=measure,
-    report=report,
+    report=fate_report,
     options=Options,
 )
 

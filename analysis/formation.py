@@ -50,7 +50,7 @@ def measure(trajectory: xr.Dataset, selection: Selection, run: int) -> xr.Datase
     return measures.merge(onsets, compat="override", join="exact")
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def formation_report(measured: MeasuredTrajectory) -> Report:
     """The report on both trajectories, which are named by their systems or, if both
     have the same, by their files."""
     options, results, missing = measured.options, [], []
@@ -81,7 +81,7 @@ ANALYSIS = Analysis(
     name="formation",
     title="Structure over time, and when it forms",
     measure=measure,
-    report=report,
+    report=formation_report,
     options=Options,
     diverged="diverged and are censored there",
     others="combined",

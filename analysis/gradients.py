@@ -76,7 +76,7 @@ def measure(
     return result.assign_attrs(frame=f"{frame:g} {clock}s")
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def gradients_report(measured: MeasuredTrajectory) -> Report:
     options, selected = measured.options, measured.selected
     result, run = measured.result, options.run
     clock, frame = transitions.frame_interval(selected)
@@ -108,7 +108,7 @@ ANALYSIS = Analysis(
     name="gradients",
     title="Peaks of gradient norms, and drops and spikes of the loss",
     measure=measure,
-    report=report,
+    report=gradients_report,
     options=Options,
 )
 

@@ -66,7 +66,7 @@ def measure(
     )
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def landscape_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     if "barrier" in result:
         barriers = result[["barrier", "matched_barrier"]].to_dataframe()
@@ -89,7 +89,7 @@ ANALYSIS = Analysis(
     name="landscape",
     title="Loss on planes and lines",
     measure=measure,
-    report=report,
+    report=landscape_report,
     options=Options,
 )
 

@@ -121,7 +121,7 @@ def measure(
     )
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def llc_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     if measured.options.calibrate:
         return Report(
@@ -141,7 +141,7 @@ ANALYSIS = Analysis(
     name="llc",
     title="Local learning coefficients",
     measure=measure,
-    report=report,
+    report=llc_report,
     options=Options,
 )
 

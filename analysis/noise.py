@@ -70,7 +70,7 @@ def measure(
     )
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def noise_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     return Report(
         loss_geometry.median_table(result, HEADINGS),
@@ -84,7 +84,7 @@ ANALYSIS = Analysis(
     name="noise",
     title="Noise of the gradients",
     measure=measure,
-    report=report,
+    report=noise_report,
     options=Options,
 )
 

@@ -73,7 +73,7 @@ def measure(
     return transitions.run_overview(selected, show, frames, functions)
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def overview_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     rows = []
     for index in range(result.sizes["pair"]):
@@ -92,7 +92,7 @@ ANALYSIS = Analysis(
     name="overview",
     title="Measures on one time axis",
     measure=measure,
-    report=report,
+    report=overview_report,
     options=Options,
 )
 

@@ -57,7 +57,7 @@ def measure(
     return forces.fit_pair_law(trajectory, law, selection, keys, functions)
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def pair_law_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     return Report(
         output.make_table(forces.pair_law_rows(result)),
@@ -71,7 +71,7 @@ ANALYSIS = Analysis(
     name="pair_law",
     title="The best pair law",
     measure=measure,
-    report=report,
+    report=pair_law_report,
     options=Options,
 )
 

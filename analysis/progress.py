@@ -57,7 +57,7 @@ def measure(
     )
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def progress_report(measured: MeasuredTrajectory) -> Report:
     result, trajectory = measured.result, measured.trajectory
     if "loss" in result:
         trajectory = progress_measures.with_performance(trajectory, result)
@@ -75,7 +75,7 @@ ANALYSIS = Analysis(
     name="progress",
     title="Progress measures",
     measure=measure,
-    report=report,
+    report=progress_report,
     options=Options,
 )
 

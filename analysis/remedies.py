@@ -84,7 +84,7 @@ def measure(
     return result.assign_attrs(dataclasses.asdict(detection))
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def remedies_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     return Report(
         transitions.intervention_table(result),
@@ -98,7 +98,7 @@ ANALYSIS = Analysis(
     name="remedies",
     title="Remedies of loss spikes",
     measure=measure,
-    report=report,
+    report=remedies_report,
     options=Options,
     diverged="",
     files_first=True,

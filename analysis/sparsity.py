@@ -52,7 +52,7 @@ def measure(trajectory: xr.Dataset, selection: Selection) -> xr.Dataset:
     return clustering_heads.compare_successes(result)
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def sparsity_report(measured: MeasuredTrajectory) -> Report:
     results = [item.result for item in measured.together]
     paths = [item.path for item in measured.together]
     trajectories = [item.trajectory for item in measured.together]
@@ -70,7 +70,7 @@ ANALYSIS = Analysis(
     name="sparsity",
     title="Sparsity of hidden activations",
     measure=measure,
-    report=report,
+    report=sparsity_report,
     options=Options,
     diverged="have diverged and are left out",
     others="combined",

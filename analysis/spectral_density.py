@@ -67,7 +67,7 @@ def measure(
     )
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def spectral_density_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     how = "all eigenvalues" if result.attrs["whole"] else "Lanczos quadrature"
     return Report(
@@ -83,7 +83,7 @@ ANALYSIS = Analysis(
     name="spectral_density",
     title="Spectral density of the loss",
     measure=measure,
-    report=report,
+    report=spectral_density_report,
     options=Options,
 )
 

@@ -183,7 +183,7 @@ def own_report(measured: MeasuredTrajectory) -> Report:
     return Report(table, columns, OWN_LEGEND, summary, rows=slice(PRINTED_ROWS))
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def spikes_report(measured: MeasuredTrajectory) -> Report:
     if measured.trajectory.attrs["system"] == RecordedSettings.system:
         return own_report(measured)
     result = measured.result
@@ -201,7 +201,7 @@ ANALYSIS = Analysis(
     name="spikes",
     title="Spikes of the loss and their causes",
     measure=measure,
-    report=report,
+    report=spikes_report,
     options=Options,
     diverged="",
     files_first=True,

@@ -57,7 +57,7 @@ def measure(
     return loss_geometry.weight_spectra(selected, frames, values, progress)
 
 
-def report(measured: MeasuredTrajectory) -> Report:
+def weight_spectra_report(measured: MeasuredTrajectory) -> Report:
     result = measured.result
     table = result.drop_dims("value").median("run").to_dataframe().reset_index()
     return Report(
@@ -74,7 +74,7 @@ ANALYSIS = Analysis(
     name="weight_spectra",
     title="Spectra of the weights",
     measure=measure,
-    report=report,
+    report=weight_spectra_report,
     options=Options,
 )
 

@@ -170,20 +170,6 @@ def test_all_measures_are_those_of_plain_loops(generator, settings):
     assert_allclose(got["accuracy"], right)
 
 
-def test_variance_fractions_of_a_planted_sum_are_those_of_its_coefficients():
-    s = SparseSettings(length=6, sparsity=3)
-    at, c = invariances.invariance_probe(s), np.array([1.0, 1.0, 3.0, 2.0, 0.0, 0.0])
-    xi, size = linear(c, at), (c**2).sum()
-    by_token = invariances.token_variance_fractions(xi, at).mean(axis=(-2, -1))
-    assert_allclose(by_token, c**2 / size, atol=1e-12)
-    expected = (c[:3, None] - c[:3]) ** 2 / (2 * size)
-    assert_allclose(invariances.order_variance_fractions(xi, at), expected, atol=1e-12)
-    alike = linear([1, 1, 1, 2, 0, 0], at)
-    assert_allclose(
-        invariances.between_group_fraction(alike[at.base], at.classes), 3 / 7
-    )
-
-
 def test_measures_of_a_sample_are_near_those_of_all_sequences(generator):
     network = ClusteringHead(
         SparseSettings(length=13, sparsity=4)

@@ -75,8 +75,10 @@ def training_list(trajectory, run):
 # ---------------------------------------------------------------------- array functions
 
 
-def test_a_fit_is_that_of_plain_least_squares(generator):
-    target, four = generator.normal(size=(3, 7, 2)), generator.normal(size=(4, 3, 7, 2))
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
+def test_a_fit_is_that_of_plain_least_squares(scale, generator):
+    target = scale * generator.normal(size=(3, 7, 2))
+    four = generator.normal(size=(4, 3, 7, 2))
     result = force_audit.fit_force_fields(target, four)
     for frame in range(3):
         x, y = four[:, frame].reshape(4, -1).T, target[frame].ravel()
@@ -85,19 +87,6 @@ def test_a_fit_is_that_of_plain_least_squares(generator):
         assert_allclose(result.r_squared[frame], 1 - residual[0] / (y @ y), rtol=1e-9)
         expected *= np.linalg.norm(x, axis=0) / np.linalg.norm(y)
         assert_allclose(result.weights[frame], expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
-@pytest.mark.parametrize("dim", [1, 2, 3])
-def test_constants_are_recovered(scale, dim):
-    four = force_fields(np.random.default_rng(dim).normal(size=(5, 11, dim))).force
-    result = force_audit.fit_force_fields(
-        scale * np.einsum("f,f...->...", CONSTANTS, four), four
-    )
-    assert_allclose(
-        result.coefficients, np.broadcast_to(scale * CONSTANTS, (5, 4)), rtol=1e-6
-    )
-    assert_allclose(result.r_squared, 1)
 
 
 def test_fits_to_zero_vectors_are_nan(generator):
@@ -114,14 +103,6 @@ def test_fits_to_zero_vectors_are_nan(generator):
         == 0
     ).all()
     assert np.isnan(cosine_similarity(np.zeros((1, 5, 2)), four[:1, 0])).all()
-
-
-def test_four_fields_explain_noise_by_chance_alone(generator):
-    x = generator.normal(size=(400, 17, 2))
-    result = force_audit.fit_force_fields(
-        generator.normal(size=x.shape), force_fields(x).force
-    )
-    assert abs(result.r_squared.mean() - 4 / 34) < 0.01
 
 
 def test_the_normalised_part_has_neither_shift_nor_size(generator):

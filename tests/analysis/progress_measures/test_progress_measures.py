@@ -83,21 +83,6 @@ def test_the_distance_irrelevance_of_a_clock_is_near_one_and_of_a_pizza_near_zer
     assert np.isnan(measures.distance_irrelevance(generator.normal(size=(6, 6, 6))))
 
 
-@pytest.mark.parametrize("n", [N, 12])
-def test_losses_of_a_model_of_key_frequencies_alone(n):
-    logits, keys = 4 * clock(2, n) + 2 * clock(5, n), keys_of(2, 5, n=n)
-    loss = (
-        math.log(np.exp(logits[0, 0]).sum()) - logits[0, 0, 0]
-    )  # the same for all pairs
-    pairs = np.array([[0, 1], [4, 4], [n - 1, 3]])
-    assert_allclose(measures.restricted_loss(logits, keys), loss, rtol=1e-12)
-    assert_allclose(
-        measures.excluded_loss(logits, keys, pairs), math.log(n), rtol=1e-12
-    )
-    assert_allclose(measures.excluded_loss(logits, ~keys, pairs), loss, rtol=1e-12)
-    assert_allclose(measures.restricted_loss(logits, ~keys), math.log(n), rtol=1e-12)
-
-
 def test_gini_coefficients(generator):
     values = generator.exponential(size=9)
     differences = np.abs(values[:, None] - values).sum()

@@ -153,7 +153,7 @@ def test_labelled_functions_give_what_array_functions_give_until_a_run_diverged(
 @given(
     values=st.lists(st.floats(0, 10) | st.just(0.0), min_size=2, max_size=8),
     masked=st.integers(0, 3),
-    fraction=st.floats(0.01, 1),
+    fraction=st.floats(0.01, 1) | st.just(1.0),
     seed=seeds,
 )
 def test_rise_times_are_those_of_plain_loops(values, masked, fraction, seed):
@@ -167,16 +167,6 @@ def test_rise_times_are_those_of_plain_loops(values, masked, fraction, seed):
         np.stack([values, 0 * values, 2 * values]), 5 * time + 3, fraction
     )
     assert_allclose(stacked, [result, np.nan, result], atol=1e-9)
-
-
-def test_rise_times_lie_between_frames_and_are_the_first():
-    values = np.array([[0, 1, 4, 2], [0, 1, 2, np.nan], [0, 0, 0, 0], [np.nan] * 4])
-    result = rise_times(values, np.array([2.0, 3.0, 5.0, 6.0]), fraction=0.5)
-    assert_allclose(result, [(1 + 2 / 3) / 4, 1 / 4, np.nan, np.nan])
-    assert_allclose(rise_times(values[0], np.arange(4), fraction=1), 2 / 3)
-    assert rise_times(
-        np.array([0.0, 10.0, 0.0, 10.0, 11.0]), np.arange(5.0), fraction=10 / 11
-    ) == pytest.approx(0.25)
 
 
 def test_a_run_that_never_moves_has_no_departure_time():

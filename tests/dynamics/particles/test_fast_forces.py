@@ -11,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from analysis.structures import count_imperfections, is_circle
 from dynamics.ensemble import Ensemble
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles import (
@@ -351,26 +350,3 @@ def test_the_estimated_memory_is_at_most_half_more_than_what_is_used():
     ).stdout
     used, estimated = map(int, printed.split())
     assert used < estimated < 1.5 * used
-
-
-@pytest.mark.slow
-def test_ends_of_runs_by_both_methods_agree_within_sampling_error():
-    """At f_a = 1.25 about half of the runs end as circles; each run starts from the
-    same positions by both methods."""
-    circles, imperfections = [], []
-    for method in ("direct", "mesh"):
-        settings = ParticleSettings(
-            n=29, fa=1.25, step_size=2 * 0.003 * 17**2 / 29**2, method=method
-        )
-        system = ParticleSystem(settings)
-        ends = system.advance(system.initial(np.arange(40)), 160).embedding
-        circles.append(is_circle(ends))
-        imperfections.append(count_imperfections(ends) / (29 * 15))
-    difference = imperfections[1] - imperfections[0]
-    assert abs(difference.mean()) <= 3 * difference.std() / np.sqrt(40) + 1e-9
-    changed = int((circles[0] != circles[1]).sum())
-    assert (
-        abs(int(circles[0].sum()) - int(circles[1].sum()))
-        <= 3 * np.sqrt(changed) + 1e-9
-    )
-    assert 4 < circles[0].sum() < 36

@@ -772,29 +772,20 @@ print("all equal")
 """
 
 
-def check_kills(tmp_path, moments):
+def test_a_killed_training_goes_on_with_the_same_bits(tmp_path):
     command = [
         sys.executable,
         "-c",
         KILLED,
         os.path.dirname(__file__),
         tmp_path,
-        *map(str, moments),
+        *("0", "3", "22"),
     ]
     package = os.path.dirname(os.path.dirname(dynamics.__file__))
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=package
     )
     assert done.stdout == "all equal\n", done.stderr
-
-
-def test_a_killed_training_goes_on_with_the_same_bits(tmp_path):
-    check_kills(tmp_path, (0, 3, 22))
-
-
-@pytest.mark.slow
-def test_a_training_killed_at_twenty_moments_goes_on_with_the_same_bits(tmp_path):
-    check_kills(tmp_path, range(0, 40, 2))
 
 
 def test_evaluation_leaves_the_model_and_the_generators_as_they_were(tmp_path):
