@@ -321,16 +321,18 @@ def nearest_peak(evidence: xr.Dataset, setup: str) -> Estimate:
     return samples.estimate_median(distance, "runs with a drop", note)
 
 
-def drops_with_rise(evidence: xr.Dataset, setup: str) -> Estimate:
-    """Percentage of drops with which the norm of the whole gradient rises; the interval
-    accounts for several drops in a run."""
+def drops_with_rise(evidence: xr.Dataset, setup: str, first: bool = False) -> Estimate:
+    """Percentage of drops, or of first drops, with which the norm of the whole gradient
+    rises; the interval accounts for several drops in a run."""
     rises = evidence["drop_rise"].sel(setup=setup)
+    if first:
+        return samples.percentage_of_ones(rises.isel({"drop": 0}), "runs with a drop")
     total, hits = (counts.sum("drop").values for counts in (rises.notnull(), rises))
     interval = as_percentage(intervals.clustered_binomial_interval(hits, total))
-    first = samples.finite_values(rises.isel({"drop": 0}))
+    of_first = samples.finite_values(rises.isel({"drop": 0}))
     note = (
-        f"{100 * first.mean():.0f}% of the first drops"
-        if len(first)
+        f"{100 * of_first.mean():.0f}% of the first drops"
+        if len(of_first)
         else "no drop of the loss in these runs"
     )
     return Estimate(interval, int(total.sum()), "drops", note=note)

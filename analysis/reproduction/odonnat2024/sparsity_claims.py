@@ -246,13 +246,23 @@ def sparsity_at_threshold(evidence: xr.Dataset, place: int) -> Estimate:
     return Estimate(mean_interval(values, limits=(0, 100)), len(values))
 
 
+def _active_percentages(evidence: xr.Dataset, eps: float) -> np.ndarray:
+    """Percentage of activations of each run of d = 2 that are above a threshold in
+    absolute value: (run,)."""
+    sparsity = runs_of_dim(evidence, 2)["sparsity"].sel(eps=eps, method="nearest")
+    return 100 * (1 - sparsity.values)
+
+
+def active_units_gain(evidence: xr.Dataset, eps: float = 0.1) -> Estimate:
+    """The same of successful runs minus that of the others, in points."""
+    success, values = _successes(evidence), _active_percentages(evidence, eps)
+    return samples.independent_difference(values[success], values[~success])
+
+
 def active_units(evidence: xr.Dataset, eps: float = 0.1) -> Estimate:
     """Percentage of activations of successful runs that are above a threshold in
     absolute value: mean over runs."""
-    success = _successes(evidence)
-    values = 100 * (
-        1 - runs_of_dim(evidence, 2)["sparsity"].sel(eps=eps, method="nearest").values
-    )
+    success, values = _successes(evidence), _active_percentages(evidence, eps)
     note = f"{values[~success].mean():.0f}% in other runs" if not success.all() else ""
     return Estimate(
         mean_interval(values[success], limits=(0, 100)),

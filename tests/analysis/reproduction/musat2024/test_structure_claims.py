@@ -148,9 +148,9 @@ def test_verdicts_on_accuracies_follow_the_size_of_differences(
     }
 
 
-def test_verdicts_on_small_majorities_and_differences():
+def test_verdicts_on_minorities_and_small_differences():
     data = evidence(
-        [(10, 26, 20)] * 4, [(10, 26, 20), (13, 23, 20), (17, 19, 20)], runs=2000
+        [(5, 13, 10)] * 4, [(10, 10, 10), (13, 7, 10), (17, 3, 10)], runs=2000
     )
     for name, expected in (
         ("CA.s4.structures", PARTLY),

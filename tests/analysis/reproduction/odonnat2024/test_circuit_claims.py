@@ -213,7 +213,6 @@ HEADS = ["CH.abstract.invariants", "CH.abstract.clusters"]
             dict.fromkeys(
                 [
                     *SUMS,
-                    "VC.s4.1.initial-weights",
                     "VC.s3.2.corrected",
                     "VC.s3.2.partial",
                 ],
@@ -223,7 +222,7 @@ HEADS = ["CH.abstract.invariants", "CH.abstract.clusters"]
                 ["VC.s3.2.by-value", "VC.s3.2.partial-clusters"], UNTESTABLE
             )
             | dict.fromkeys([*HEADS, "VC.s3.2.often-invariant"], YES)
-            | {"VC.s3.2.fuzzy": PARTLY},
+            | {"VC.s3.2.fuzzy": PARTLY, "VC.s4.1.initial-weights": PARTLY},
         ),
         (  # some ideal circuits, a weak collapse, and half of the runs with all invariances
             MARGINAL,

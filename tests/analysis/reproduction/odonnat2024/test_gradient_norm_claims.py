@@ -121,6 +121,8 @@ def test_rises_are_counted_by_drop():
     estimate = norms.drops_with_rise(evidence, "mini-batch")
     assert (estimate.value, estimate.count) == (pytest.approx(500 / 7), 7)
     assert estimate.note == "100% of the first drops"
+    first = norms.drops_with_rise(evidence, "mini-batch", first=True)
+    assert (first.value, first.count) == (100, 4)
     evidence["drop_rise"][:] = np.nan
     assert norms.drops_with_rise(evidence, "mini-batch").count == 0
 

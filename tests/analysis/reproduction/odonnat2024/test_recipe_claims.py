@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 
 from analysis.reproduction.odonnat2024 import recipe_claims
-from tests.analysis.reproduction.judging import OPEN, YES, dataset, part_verdicts
+from tests.analysis.reproduction.judging import (
+    NO,
+    OPEN,
+    PARTLY,
+    YES,
+    dataset,
+    part_verdicts,
+)
 
 
 def waits(wait, escaped):
@@ -45,6 +52,24 @@ def test_correlation_of_escape_times(generator):
     )
     assert estimate.value == pytest.approx(1)
     assert np.isnan(none.value)
+
+
+@pytest.mark.parametrize(
+    ("distance", "correlation", "expected"),
+    [(0.3, 0.9, YES), (1.2, 0.4, PARTLY), (1.5, -0.1, NO)],
+)
+def test_verdicts_on_the_ends_of_the_same_start(
+    distance, correlation, expected, generator
+):
+    noise = 0.01 * generator.normal(size=(2, 40))
+    ends = {
+        "own_weight_distance": distance + noise,
+        "own_attention_correlation": correlation + noise,
+        "other_weight_distance": 1.4 + noise,
+        "other_attention_correlation": noise,
+    }
+    data = dataset(("change", "run"), {"change": ["lr 0.005", "batch 64"]}, **ends)
+    assert part_verdicts("VC.s4.1.final-weights", data) == [expected] * 2
 
 
 def test_ends_of_the_same_start():

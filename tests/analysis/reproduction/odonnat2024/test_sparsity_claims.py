@@ -146,6 +146,13 @@ def test_success_by_dimension():
     ).value == pytest.approx(15, abs=0.1)
 
 
+def test_active_units_of_successful_and_other_runs():
+    evidence = made((0.5,), slope=0, noise=0)
+    evidence["sparsity"] += 0.2 * (evidence["test_accuracy"] < 0.9)
+    gain = sparsity_claims.active_units_gain(evidence)
+    assert (gain.value, gain.count) == (pytest.approx(20), 60)
+
+
 def test_dimensions_without_runs_have_no_estimate():
     evidence = made((0.25,))
     for missing in (
