@@ -84,13 +84,21 @@ if (globalThis.customElements) {
   const line = (pen, points) => { pen.beginPath(); points.forEach(([x, y]) => pen.lineTo(x, y)); pen.stroke(); };
   const disc = (pen, x, y, radius) => { pen.beginPath(); pen.arc(x, y, radius, 0, 7); };
 
-  // The regions of a frame, as an image that fills the picture.
+  // The regions of two answers in a frame, whose border is where the interpolated distances of the pixels to it are 4.5.
   function drawRegions(pen, {regions, region_hues}, at, size) {
-    const side = Math.sqrt(regions[at].length), image = new OffscreenCanvas(side, side), brush = image.getContext("2d");
-    [...regions[at]].forEach((region, k) => {
-      brush.fillStyle = `hsl(${360 * region_hues[region]} 70% 60% / 0.28)`;
-      brush.fillRect(k % side, Math.floor(k / side), 1, 1);
+    const distances = Uint8Array.from(regions[at], Number), side = Math.sqrt(distances.length), fine = Math.round(size);
+    const image = new OffscreenCanvas(fine, fine), brush = image.getContext("2d");
+    region_hues.forEach((hue, k) => { brush.fillStyle = `hsl(${360 * hue} 70% 60% / 0.28)`; brush.fillRect(k, 0, 1, 1); });
+    const shades = new Uint32Array(brush.getImageData(0, 0, 2, 1).data.buffer), pixels = new Uint32Array(fine * fine);
+    const places = Array.from(Array(fine), (_, k) => {
+      const place = Math.min(Math.max((k + 0.5) * side / fine - 0.5, 0), side - 1.001), near = Math.floor(place);
+      return [near, place - near];
     });
+    places.forEach(([row, down], i) => places.forEach(([column, across], j) => {
+      const [a, b, c, d] = [0, 1, side, side + 1].map((step) => distances[side * row + column + step]);
+      pixels[i * fine + j] = shades[Number((a + across * (b - a)) * (1 - down) + (c + across * (d - c)) * down > 4.5)];
+    }));
+    brush.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), fine), 0, 0);
     pen.drawImage(image, 0, 0, size, size);
   }
 

@@ -8,8 +8,8 @@ second; `code`, the calls of `simulate` that repeat its runs; and `panels`. A pa
 a `label`, and `points` (frame, point, 2) or `lines`. Points are in units of half the
 width of the picture, to three decimals. With them: `names` and `hues` (fractions of the
 colour circle) of points, `arrows` (lists of a `colour` and `tips` (frame, point, 2)),
-`regions` (the class of every pixel of a frame, row by row from the top), and `wrong`
-(indices of points). A line has a `name`, a `colour` and `values` (frame,). With lines:
+`regions` (a digit for every pixel of a frame, row by row from the top: its distance to
+the border of two classes, which is at 4.5), and `wrong` (indices of points). A line has a `name`, a `colour` and `values` (frame,). With lines:
 `limits`, `steps`, their `unit`, `bands` (`name`, `from`, `to`) and `marks` (`name`,
 `step`, `colour`). All values are dimensionless."""
 
@@ -76,21 +76,20 @@ def _rounded(values: Any) -> Any:
 
 
 def _number_points(
-    label: str, frames: np.ndarray, multiple: int = 1, **arrows: np.ndarray
+    label: str, frames: np.ndarray, **arrows: np.ndarray
 ) -> dict[str, Any]:
     """A panel of numbers in the plane, (frame, token, 2); every frame fills the
-    picture. multiple: neighbours in colour differ by this number. arrows: vectors at
-    the numbers, by colour."""
-    reach = (1.6 if arrows else 1.2) * np.linalg.norm(frames, axis=-1).max(axis=-1)[
-        :, None, None
-    ]
+    picture. Colours follow the strongest frequency of the last frame, so that they go
+    round its circle. arrows: vectors at the numbers, by colour."""
+    norms = np.linalg.norm(frames, axis=-1)
+    places = frames / norms.max(axis=-1)[:, None, None] / (1.6 if arrows else 1.2)
     n = frames.shape[1]
-    places = frames / reach
+    frequency = dominant_frequency(power_fractions(frames[-1]))
     result = {
         "label": label,
         "points": _rounded(places),
         "names": list(range(n)),
-        "hues": _rounded(np.arange(n) * multiple % n / n),
+        "hues": _rounded(np.arange(n) * frequency % n / n),
         "arrows": [],
     }
     for colour, vectors in arrows.items():
@@ -239,7 +238,7 @@ def transformer_record() -> dict[str, Any]:
         "words": words,
         "rate": 8,
         "code": [ensemble.code()],
-        "panels": [_number_points("One of its circles", places, frequency), curves],
+        "panels": [_number_points("One of its circles", places), curves],
     }
 
 
@@ -260,14 +259,18 @@ def spike_record() -> dict[str, Any]:
     x, y = low[:, None] + (high - low)[:, None] * centres
     pixels = np.stack(np.meshgrid(x, y[::-1]), axis=-1).reshape(1, -1, 2)
 
-    def answers(points: torch.Tensor) -> np.ndarray:
+    def margins(points: torch.Tensor) -> np.ndarray:
         zeta = network.transform(values, points, network.normalise(points))
-        return (zeta @ values["embedding"].mT).argmax(-1).numpy()
+        even, odd = (zeta @ values["embedding"].mT).unbind(-1)
+        return (odd - even).numpy()
 
     table = network.table(values)
     points = network.sequence_embedding(values, torch.from_numpy(tokens), table)
     grid = torch.from_numpy(np.repeat(pixels, len(path["step"]), axis=0))
-    wrong = answers(points) != targets
+    wrong = (margins(points) > 0) != targets
+    margin = margins(grid).reshape(-1, REGION_SIDE, REGION_SIDE)
+    distance = margin / np.hypot(*np.gradient(margin, axis=(1, 2)))
+    levels = np.clip(np.round(4.5 + 3 * distance), 0, 9).astype(int)
     loss = path["loss"].sel(split="train").values[0]
     steps = path["step"].values.tolist()
     picture = {
@@ -275,7 +278,7 @@ def spike_record() -> dict[str, Any]:
         "points": _rounded(2 * (points.numpy() - low) / (high - low) - 1),
         "hues": _rounded(np.where(targets, 0.07, 0.6)),
         "region_hues": [0.6, 0.07],
-        "regions": ["".join(map(str, frame)) for frame in answers(grid).tolist()],
+        "regions": ["".join(map(str, frame.flat)) for frame in levels],
         "wrong": [np.flatnonzero(frame).tolist() for frame in wrong],
     }
     curve = {
