@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dynamics import SparseSettings, sample_sequences, sparse_sum
 from dynamics.networks.clustering_head import ClusteringHead
+from tests.plain_torch import loss_and_accuracy, plain_optimizer
 
 
 class Net(torch.nn.Module):
@@ -78,15 +79,7 @@ class Run:
         decay, rate = s.weight_decay + s.assembler_decay, s.lr / s.mlp_lr_discount
         groups = [{"params": others}, {"params": light, "lr": rate}]
         groups.append({"params": [heavy], "lr": rate, "weight_decay": decay})
-        if s.optimizer == "sgd":
-            self.rule = torch.optim.SGD(
-                groups, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay
-            )
-        else:
-            kind = torch.optim.AdamW if s.optimizer == "adamw" else torch.optim.Adam
-            self.rule = kind(
-                groups, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay
-            )
+        self.rule = plain_optimizer(s, groups)
 
     def epoch(
         self, order: np.ndarray | None = None, batches: int | None = None
@@ -108,6 +101,4 @@ class Run:
     def scores(self, split: str) -> tuple[float, float]:
         """Loss and accuracy on a split."""
         tokens, target = self.splits[split].tensors
-        logits = self.net(tokens)
-        loss = torch.nn.functional.cross_entropy(logits, target)
-        return float(loss), float((logits.argmax(1) == target).float().mean())
+        return loss_and_accuracy(self.net(tokens), target)

@@ -4,10 +4,12 @@ one optimizer, one run.
 It is the reference for tests of the ensemble trainer, and its baseline in benchmarks.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import torch
 
-from dynamics import ModularSettings, all_pairs, training_pairs
+from dynamics import ModularSettings, SparseSettings, all_pairs, training_pairs
 from dynamics.networks.constant_attention import ConstantAttention
 
 
@@ -20,6 +22,27 @@ class Net(torch.nn.Module):
 
     def forward(self, pairs: torch.Tensor) -> torch.Tensor:
         return self.output(torch.relu(self.hidden(self.embedding(pairs).sum(1))))
+
+
+def plain_optimizer(
+    s: ModularSettings | SparseSettings, parameters: Iterable
+) -> torch.optim.Optimizer:
+    """The optimizer of torch that settings name, for parameters or groups of them."""
+    if s.optimizer == "sgd":
+        return torch.optim.SGD(
+            parameters, lr=s.lr, weight_decay=s.weight_decay, momentum=s.momentum
+        )
+    rule = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[s.optimizer]
+    return rule(
+        parameters, lr=s.lr, weight_decay=s.weight_decay, betas=(s.beta1, s.beta2)
+    )
+
+
+def loss_and_accuracy(
+    logits: torch.Tensor, target: torch.Tensor
+) -> tuple[float, float]:
+    loss = torch.nn.functional.cross_entropy(logits, target)
+    return float(loss), float((logits.argmax(1) == target).float().mean())
 
 
 class Run:
@@ -38,18 +61,7 @@ class Run:
         pairs = torch.from_numpy(all_pairs(s.n))
         self.splits = {"train": pairs[chosen], "validation": pairs[~chosen]}
         self.targets = {name: split.sum(1) % s.n for name, split in self.splits.items()}
-        self.rule = self._rule(s)
-
-    def _rule(self, s: ModularSettings) -> torch.optim.Optimizer:
-        parameters = self.net.parameters()
-        if s.optimizer == "sgd":
-            return torch.optim.SGD(
-                parameters, lr=s.lr, weight_decay=s.weight_decay, momentum=s.momentum
-            )
-        rule = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[s.optimizer]
-        return rule(
-            parameters, lr=s.lr, weight_decay=s.weight_decay, betas=(s.beta1, s.beta2)
-        )
+        self.rule = plain_optimizer(s, self.net.parameters())
 
     def step(self) -> None:
         self.rule.zero_grad()
@@ -61,6 +73,4 @@ class Run:
     @torch.no_grad()
     def scores(self, split: str) -> tuple[float, float]:
         """Loss and accuracy on a split."""
-        logits, target = self.net(self.splits[split]), self.targets[split]
-        loss = torch.nn.functional.cross_entropy(logits, target)
-        return float(loss), float((logits.argmax(1) == target).float().mean())
+        return loss_and_accuracy(self.net(self.splits[split]), self.targets[split])

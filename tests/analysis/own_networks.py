@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import xarray as xr
 
 from dynamics import ModelFile, TransformerSettings
@@ -21,6 +22,14 @@ def as_recorded(trajectory: xr.Dataset) -> xr.Dataset:
     return result.assign_attrs(
         trajectory.attrs, system=settings.system, config_json=config
     )
+
+
+def with_recorded_pairs(trajectory: xr.Dataset) -> xr.Dataset:
+    """`as_recorded` with the training pairs of each run as a variable."""
+    recorded, runs = as_recorded(trajectory), range(trajectory.sizes["run"])
+    pairs = np.stack([model_of(trajectory, run).training_pairs() for run in runs])
+    frames = np.repeat(pairs[:, None], recorded.sizes["step"], axis=1)
+    return recorded.assign(training_pairs=(("run", "step", "pair", "both"), frames))
 
 
 def model_of(trajectory: xr.Dataset, run: int = 0, **changes) -> ModelFile:

@@ -14,7 +14,7 @@ from dynamics import ModelFile, ModularSettings, TransformerSettings, simulate
 from dynamics.errors import TrajectoryError
 from dynamics.recording.recorded_network import recorded_loss
 from dynamics.settings import SettingsError
-from tests.analysis.own_networks import as_recorded, model_of
+from tests.analysis.own_networks import as_recorded, model_of, with_recorded_pairs
 
 N = 7
 SETTINGS = {
@@ -50,18 +50,8 @@ def test_the_audit_is_that_of_the_same_network_of_the_package(trajectory):
         assert_allclose(result[name], expected[name], 1e-4, 1e-5, err_msg=name)
 
 
-def with_recorded_pairs(trajectory):
-    """The recorded runs, each with its training pairs, and a model without pairs."""
-    models = [model_of(trajectory, run) for run in range(2)]
-    pairs = np.stack([model.training_pairs() for model in models])
-    recorded = as_recorded(trajectory)
-    frames = np.repeat(pairs[:, None], recorded.sizes["step"], axis=1)
-    dims = ("run", "step", "pair", "both")
-    return recorded.assign(training_pairs=(dims, frames)), models
-
-
 def test_each_run_has_its_own_recorded_training_pairs(trajectory):
-    recorded, _models = with_recorded_pairs(trajectory)
+    recorded = with_recorded_pairs(trajectory)
     model = model_of(trajectory, training_pairs=None)
     whole = audited_trajectory(recorded, model)
     frames = np.array([0, 2])
@@ -75,8 +65,8 @@ def test_each_run_has_its_own_recorded_training_pairs(trajectory):
 
 
 def test_pairs_of_a_model_file_are_used_and_named_for_a_recorded_gradient(trajectory):
-    recorded, (model, _) = with_recorded_pairs(trajectory)
-    recorded = recorded.drop_vars("training_pairs").assign(
+    model = model_of(trajectory)
+    recorded = as_recorded(trajectory).assign(
         embedding=trajectory["embedding"][:, :, :N],
         embedding_gradient=trajectory["embedding"][:, :, :N],
     )

@@ -110,14 +110,7 @@ def by_curvlinops(network, seed, row):
 VARIANTS = [
     {},
     {"table": 6, "norm": "unit"},
-    {"norm": "rms-smooth"},
     {"norm": "unit-smooth", "table": 4},
-    {"activation": "relu"},
-    {"receptor_biases": False},
-    {"output_bias": False},
-    {"vocab": 3},
-    {"dim": 1},
-    {"dim": 3},
     {
         "dim": 4,
         "vocab": 4,

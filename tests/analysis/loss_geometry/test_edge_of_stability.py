@@ -84,11 +84,3 @@ def test_gradient_descent_has_the_plain_limit_alone():
         0.05 * result["sharpness"].item()
     )
     assert result["relative_preconditioned"].isnull().all()
-
-
-def test_the_command(trained, output_of, tmp_path):
-    path = trained.encoding["source"]
-    out = tmp_path / "edge.nc"
-    text = output_of("analysis.edge", path, "--frames", "3", "--out", out)
-    assert "over Adam's limit" in text
-    assert out.with_suffix(".png").stat().st_size > 1000

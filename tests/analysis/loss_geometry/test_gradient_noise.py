@@ -90,11 +90,3 @@ def test_a_loss_that_is_no_mean_is_refused(linear):
         gradient_noise(trajectory, [0], modes=1, functions=summed)
     with pytest.raises(SettingsError, match="modes: found 2, allowed is 1 to 1"):
         gradient_noise(trajectory, [0], modes=2, functions=functions)
-
-
-def test_the_command(tmp_path, output_of):
-    trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=20)
-    dynamics.save_trajectory(trained, tmp_path / "m.nc")
-    text = output_of("analysis.noise", tmp_path / "m.nc", "--frames", "3")
-    assert "noise scale" in text
-    assert (tmp_path / "m-noise.png").stat().st_size > 1000

@@ -142,16 +142,6 @@ def test_wrong_arguments_are_refused(trained, points):
         loss_barriers(trained, units={"hidden_weight": 0, "output_weight": 0})
 
 
-@pytest.mark.parametrize("plane", ["trajectory", "random", "lines"])
-def test_the_command(trained, plane, tmp_path, output_of):
-    dynamics.save_trajectory(trained, tmp_path / "m.nc")
-    text = output_of(
-        "analysis.landscape", tmp_path / "m.nc", "--plane", plane, "--points", "5"
-    )
-    assert ("barrier" if plane == "lines" else "distance from the plane") in text
-    assert (tmp_path / "m-landscape.png").stat().st_size > 1000
-
-
 def test_an_interrupted_plane_has_the_rows_before(points, monkeypatch):
     trajectory, functions = points
     whole = loss_landscape(trajectory, [0, 1, 3], points=5, functions=functions)

@@ -163,17 +163,7 @@ def test_diverging_chains_are_counted(trained):
     assert result["llc"].isnull().all()
 
 
-def test_the_command(trained, tmp_path, output_of, typed):
-    dynamics.save_trajectory(trained, tmp_path / "m.nc")
-    few = ("--chains", "2", "--draws", "20", "--burn-in", "5")
-    text = output_of("analysis.llc", tmp_path / "m.nc", *few)
-    assert "median llc" in text
-    assert "2 chains of 20 draws after 5" in text
-    assert (tmp_path / "m-llc.png").stat().st_size > 1000
-    text = output_of("analysis.llc", tmp_path / "m.nc", *few, "--calibrate")
-    assert len(text.splitlines()) > 20
+def test_particles_have_no_learning_coefficient():
     particles = dynamics.simulate(ParticleSettings(n=5), runs=1, steps=2)
-    dynamics.save_trajectory(particles, tmp_path / "p.nc")
-    code, _, errors = typed("analysis.llc", tmp_path / "p.nc")
-    assert (code, len(errors.splitlines())) == (1, 1)
-    assert "networks are" in errors
+    with pytest.raises(dynamics.TrajectoryError, match="networks are"):
+        learning_coefficients(particles, [0], FEW)

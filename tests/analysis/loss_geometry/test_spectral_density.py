@@ -87,11 +87,3 @@ def test_the_gauss_newton_matrix_is_that_of_its_definition(settings):
     assert result["trace"] == pytest.approx(values.sum(), rel=1e-6)
     null = 1e-4 * np.abs(values).max()
     assert result["saddle_index"] == pytest.approx((values < -null).sum())
-
-
-def test_the_command(tmp_path, output_of):
-    trained = dynamics.simulate(ModularSettings(n=5), runs=1, steps=20)
-    dynamics.save_trajectory(trained, tmp_path / "m.nc")
-    text = output_of("analysis.spectral_density", tmp_path / "m.nc", "--frames", "2")
-    assert "saddle index" in text
-    assert (tmp_path / "m-spectral_density.png").stat().st_size > 1000

@@ -19,7 +19,7 @@ from dynamics import ModularSettings, TransformerSettings, simulate
 from dynamics.errors import TrajectoryError
 from dynamics.recording.model_file import sum_names
 from dynamics.settings import SettingsError
-from tests.analysis.own_networks import as_recorded, model_of
+from tests.analysis.own_networks import as_recorded, model_of, with_recorded_pairs
 
 N = 7
 CA = ModularSettings(n=N, hidden=12)
@@ -56,12 +56,8 @@ def test_losses_and_accuracies_are_those_of_the_logits(trajectory):
 
 def test_each_run_is_measured_with_its_own_recorded_training_pairs():
     whole = simulate(CA, runs=2, steps=40, every=20, seed=4, progress=False)
-    pairs = np.stack([model_of(whole, run).training_pairs() for run in range(2)])
-    frames = np.repeat(pairs[:, None], whole.sizes["step"], axis=1)
-    variable = (("run", "step", "pair", "both"), frames)
-    recorded = as_recorded(whole).assign(training_pairs=variable)
     model = model_of(whole, training_pairs=None)
-    result = measure_progress(recorded, frames=2, model=model)
+    result = measure_progress(with_recorded_pairs(whole), frames=2, model=model)
     expected = whole["loss"].sel(split="train", step=result["step"])
     assert_allclose(result["loss"].sel(split="train"), expected, rtol=1e-4)
 

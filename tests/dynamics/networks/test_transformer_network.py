@@ -62,29 +62,6 @@ def test_logits_are_those_of_a_plain_module(changes):
             assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("changes", CASES, ids=str)
-def test_gradients_are_finite_differences(changes, generator):
-    """Along random directions, at weights without a ReLU at its kink."""
-    s = dataclasses.replace(SMALL, **changes)
-    network, pairs = Transformer(s), torch.from_numpy(operation_pairs(s))
-    row = torch.from_numpy(
-        network.flatten(
-            {name: values.numpy() for name, values in weights_of(s, 1).items()}
-        )[0]
-    )
-
-    def loss(parameters):
-        return network.losses(network.unflatten(parameters), pairs).mean()
-
-    gradient, step = torch.func.grad(loss)(row), 1e-6
-    for _ in range(4):
-        direction = torch.from_numpy(generator.standard_normal(len(row)))
-        difference = (loss(row + step * direction) - loss(row - step * direction)) / (
-            2 * step
-        )
-        assert_allclose(direction @ gradient, difference, rtol=1e-4, atol=1e-7)
-
-
 def test_initial_weights_have_the_deviations_of_both_papers():
     for name, mlp_input, unembedding in (
         ("zhong", 512**-0.5, 59**-0.5),

@@ -184,33 +184,17 @@ def test_smooth_and_near_sums_add_up_to_plain_sums(dim, generator):
     )
 
 
-@pytest.mark.parametrize("dim", [3, 4])
-def test_half_spaces_against_plain_sums(dim, generator):
-    points = np.concatenate(
-        [
-            generator.integers(-2, 3, (300, dim)).astype(float),
-            generator.standard_normal((400, dim)),
-        ]
-    )
-    points = points[(points != 0).any(axis=1)]
-    directions = points / np.linalg.norm(points, axis=1, keepdims=True)
-    aligned, partners = half_space_sums(points, directions)
-    inside = (points[:, None] * points).sum(axis=-1) > 0
-    assert_allclose(aligned, inside @ directions, atol=1e-12)
-    assert_array_equal(partners, inside.sum(axis=1))
-
-
-def test_half_planes_against_plain_sums(generator):
-    points = np.concatenate(
-        [
-            generator.integers(-3, 4, (300, 2)).astype(float),
-            generator.standard_normal((200, 2)),
-        ]
-    )
+@pytest.mark.parametrize("dim", [2, 3, 4])
+def test_half_planes_and_half_spaces_against_plain_sums(dim, generator):
+    lattice = generator.integers(-2, 3, (300, dim)).astype(float)
+    points = np.concatenate([lattice, generator.standard_normal((400, dim))])
+    if dim > 2:
+        points = points[(points != 0).any(axis=1)]
     length = np.linalg.norm(points, axis=1, keepdims=True)
     directions = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
-    aligned, partners = half_plane_sums(points, directions)
-    inside = points[:, :1] * points[:, 0] + points[:, 1:] * points[:, 1] > 0
+    sums = half_plane_sums if dim == 2 else half_space_sums
+    aligned, partners = sums(points, directions)
+    inside = (points[:, None] * points).sum(axis=-1) > 0
     assert_allclose(aligned, inside @ directions, atol=1e-12)
     assert_array_equal(partners, inside.sum(axis=1))
 
