@@ -129,30 +129,23 @@ def compress_buffer(
         ).astype(np.uint16)
     change = buffer.copy()
     change[1:] -= buffer[:-1]  # modulo 2^8 or 2^16
-    kind = buffer.dtype.name
-    flat = (
-        change if kind == "uint8" else change.view(np.uint8).reshape(*change.shape, 2)
-    )
-    planes = np.ascontiguousarray(
-        flat if kind == "uint8" else np.moveaxis(flat, -1, 0)
-    )  # low bytes, then high ones
+    digits = change.view(np.uint8).reshape(*change.shape, change.itemsize)
+    planes = np.moveaxis(digits, -1, 0)  # low bytes, then high ones
     text = base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
-    return CompressedBuffer(text, kind, buffer.shape[1], low, step)
+    return CompressedBuffer(text, buffer.dtype.name, buffer.shape[1], low, step)
 
 
 def visible_range(scene: Scene, panels: Sequence[str], array: str) -> _Range:
     """The range of an array that is visible in its panels, with a margin."""
-    ranges = [
-        limits
+    limits = [
+        (panel.x, panel.y)
         for panel in scene.panels
+        for layer in panel.layers
         if panel.name in panels
-        for limits in (panel.x, panel.y)
-        if any(
-            not isinstance(layer, Curves) and layer.array == array
-            for layer in panel.layers
-        )
+        and not isinstance(layer, Curves)
+        and layer.array == array
     ]
-    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+    low, high = float(np.min(limits)), float(np.max(limits))
     return low - _RANGE_MARGIN * (high - low), high + _RANGE_MARGIN * (high - low)
 
 

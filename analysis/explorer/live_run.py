@@ -5,7 +5,8 @@ settings and seed, bit for bit, until a user moves a particle; changed settings 
 from the next step on. All values are dimensionless."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import lazy_loader as lazy
 import numpy as np
@@ -18,8 +19,7 @@ from analysis.structures.circles_and_grids import (
 )
 from dynamics import networks
 from dynamics.kernels.compiling import numba_threads
-from dynamics.particles.particle_system import ParticleSystem
-from dynamics.settings import ModularSettings, ParticleSettings, TransformerSettings
+from dynamics.settings import ParticleSettings
 from dynamics.system_creation import create_system
 from dynamics.tasks import all_pairs
 
@@ -33,24 +33,22 @@ EPOCHS_PER_STEP = 20
 100 steps."""
 
 
-# ---------------------------------------------------------------------------- particles
+class LiveRun:
+    """One run of a system, whose settings can be changed while it runs."""
 
+    at_once: ClassVar[Sequence[str]] = ("lr", "weight_decay")
+    """Settings that apply from the next step on; others restart the run."""
 
-class ParticleRun:
-    """One run of the particle system, whose settings can be changed while it runs."""
-
-    def __init__(self, settings: ParticleSettings, seed: int = 0) -> None:
-        self.system, self.seed = ParticleSystem(settings), seed
+    def __init__(self, settings: Any, seed: int = 0) -> None:
+        """Raises MissingPackage if the system needs torch, which is missing."""
+        self.settings, self.seed = settings, seed
         self.restart()
 
-    @property
-    def settings(self) -> ParticleSettings:
-        return self.system.settings
-
-    @property
-    def embedding(self) -> np.ndarray:
-        """Positions, (token, axis)."""
-        return self.state.embedding[0]
+    def restart(self) -> None:
+        """Restart from the seed."""
+        self.unchanged = True
+        self.system: Any = create_system(self.settings, "cpu")
+        self.state: Any = self.system.initial(np.array([self.seed]))
 
     @property
     def time(self) -> int:
@@ -62,15 +60,6 @@ class ParticleRun:
         """Whether the next step is not finite, so that the run stops before it."""
         return self.time < self.state.step
 
-    def restart(self, embedding: np.ndarray | None = None) -> None:
-        """Restart from the seed, or from positions (token, axis), which are
-        normalised."""
-        self.unchanged = True
-        if embedding is None:
-            self.state = self.system.initial(np.array([self.seed]))
-        else:
-            self.state = self.system.state_from_positions(embedding[None])
-
     def advance(self, steps: int) -> None:
         """Advance by some steps on one thread, which leaves the other threads to the
         browser."""
@@ -78,21 +67,32 @@ class ParticleRun:
             self.state = self.system.advance(self.state, steps)
 
     def change(self, **settings: Any) -> bool:
-        """Apply changed settings at once; return whether the run was restarted. Raises
-        SettingsError.
-
-        settings: fields of `ParticleSettings`, and seed. A change of N, D or the seed
-        restarts the run."""
+        """Change settings, or the seed; return whether this restarted the run. Raises
+        SettingsError."""
         seed = settings.pop("seed", self.seed)
         before, after = self.settings, dataclasses.replace(self.settings, **settings)
-        anew = (seed, after.n, after.dim) != (self.seed, before.n, before.dim)
+        applied = {name: getattr(after, name) for name in self.at_once}
+        anew = (seed, after) != (self.seed, dataclasses.replace(before, **applied))
         self.unchanged &= after == before or self.state.step == 0
-        if after != before:
-            self.system = ParticleSystem(after)
-        self.seed = seed
+        self.seed, self.settings = seed, after
         if anew:
             self.restart()
+        elif after != before:
+            arrays = self.system.checkpoint(self.state)
+            self.system = create_system(after, "cpu")
+            self.state = self.system.restore(arrays)
         return anew
+
+
+class ParticleRun(LiveRun):
+    """One run of the particle system."""
+
+    at_once = ("fa", "ga", "gr", "step_size")
+
+    @property
+    def embedding(self) -> np.ndarray:
+        """Positions, (token, axis)."""
+        return self.state.embedding[0]
 
     def place(
         self, token: int, position: np.ndarray, among: np.ndarray | None = None
@@ -115,63 +115,16 @@ class ParticleRun:
             return self.system.force(self.state.embedding)[0][0]
 
 
-# ----------------------------------------------------------------------------- training
-
-
-class NetworkRun:
-    """One run of a network, whose settings can be changed while it runs."""
-
-    def __init__(
-        self, settings: ModularSettings | TransformerSettings, seed: int = 0
-    ) -> None:
-        """Raises MissingPackage without torch."""
-        self.settings, self.seed = settings, seed
-        self.restart()
+class NetworkRun(LiveRun):
+    """One run of a network, with its loss and accuracy."""
 
     def restart(self) -> None:
-        """Restart from the seed."""
-        self.unchanged = True
-        self.system = create_system(self.settings, "cpu")
-        self.state = self.system.initial(np.array([self.seed]))
+        super().restart()
         self.score()
 
-    @property
-    def time(self) -> int:
-        """The current epoch; for a diverged run, the last epoch before it diverged."""
-        return int(self.state.last_step[0])
-
-    @property
-    def diverged(self) -> bool:
-        return self.time < self.state.step
-
-    def advance(self, epochs: int) -> None:
-        """Train for some epochs."""
-        self.state = self.system.advance(self.state, epochs)
+    def advance(self, steps: int) -> None:
+        super().advance(steps)
         self.score()
-
-    def change(self, **settings: Any) -> bool:
-        """Change settings at once; return whether the run was restarted. Raises
-        SettingsError.
-
-        settings: a change of lr or weight_decay keeps weights and moments; other fields
-        and the seed restart the run."""
-        seed = settings.pop("seed", self.seed)
-        after = dataclasses.replace(self.settings, **settings)
-        unchanged = dataclasses.replace(
-            self.settings, lr=after.lr, weight_decay=after.weight_decay
-        )
-        anew = (unchanged, self.seed) != (after, seed)
-        if (after, seed) == (self.settings, self.seed):
-            return False
-        self.settings, self.seed = after, seed
-        self.unchanged &= self.state.step == 0
-        if anew:
-            self.restart()
-        else:
-            arrays = self.system.checkpoint(self.state)
-            self.system = create_system(after, "cpu")
-            self.state = self.system.restore(arrays)
-        return anew
 
     def score(self) -> None:
         """Update loss and accuracy by split."""
@@ -206,7 +159,7 @@ class NetworkRun:
     @property
     def network(self) -> Any:
         """The pure functions of the network."""
-        return self.system.network  # type: ignore[attr-defined]  # a training system has one
+        return self.system.network
 
     def weights(self) -> dict[str, Any]:
         """The weights as tensors (1, ...)."""
@@ -220,17 +173,15 @@ class TrainingRun(NetworkRun):
     """One run of CA's network, and particles that start at its initial embedding."""
 
     def restart(self) -> None:
-        """Restart from the seed."""
         super().restart()
-        self.particles = ParticleRun(
-            ParticleSettings(n=self.settings.n, dim=self.settings.dim), self.seed
-        )
-        self.particles.restart(self.embedding)
+        n, dim = self.embedding.shape
+        self.particles = particles = ParticleRun(ParticleSettings(n=n, dim=dim))
+        particles.state = particles.system.state_from_positions(self.embedding[None])
 
-    def advance(self, epochs: int) -> None:
+    def advance(self, steps: int) -> None:
         """Train for some epochs, and advance the particles by the corresponding
         steps."""
-        super().advance(epochs)
+        super().advance(steps)
         self.particles.advance(
             self.state.step // EPOCHS_PER_STEP - self.particles.state.step
         )
@@ -271,9 +222,6 @@ class LiveTransformer(NetworkRun):
             logits = progress_measures.all_logits(self.network, self.weights())[0]
         a, b = np.indices(logits.shape[:2])
         return logits[a, b, (a + b) % self.settings.n]
-
-
-# ---------------------------------------------------------------------------- structure
 
 
 class EmbeddingStructure(NamedTuple):

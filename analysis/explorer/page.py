@@ -161,7 +161,10 @@ class Page:
         if self.open_tab:
             self.made[self.open_tab].hide()
         if name not in self.made:
-            self.made[name] = self.makers[name]()
+            try:
+                self.made[name] = self.makers[name]()
+            except MissingPackage as error:
+                self.made[name] = _message_tab(f"{error}")
             if name == "particles":
                 arguments = arguments or self.reached
             settings = self.made[name].settings
@@ -252,14 +255,6 @@ def _message_tab(words: str) -> Tab:
     return _StaticTab(text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap"))
 
 
-def network_tab(make: Callable[[], Tab]) -> Tab:
-    """A tab of a network in training, or a message that says how to install torch."""
-    try:
-        return make()
-    except MissingPackage as error:
-        return _message_tab(f"{error}")
-
-
 def fill_document(document: Document, files: OpenFiles) -> None:
     """Fill a visitor's document with all tabs, in the style that its cookie names.
     files: those of the command line, shared by all visitors."""
@@ -267,15 +262,12 @@ def fill_document(document: Document, files: OpenFiles) -> None:
     cookies = context.request.cookies if context else {}
     style: StyleName = "dark" if cookies.get("style") == "dark" else "screen"
     recorded = partial(RunsPage, files, style)
-    networks = [
-        partial(page, document, style) for page in (TrainingPage, TransformerPage)
-    ]
     tabs: dict[str, Callable[[], Tab]] = {
         "story": partial(_StaticTab, Div(text=_STORY, sizing_mode="stretch_width")),
         "runs": recorded if files.paths else partial(_message_tab, _NO_RUNS),
         "particles": partial(ParticlesPage, document, style),
-        "training": partial(network_tab, networks[0]),
-        "transformer": partial(network_tab, networks[1]),
+        "training": partial(TrainingPage, document, style),
+        "transformer": partial(TransformerPage, document, style),
     }
     with style_in_use(style):
         document.theme = page_theme()

@@ -6,6 +6,7 @@ Colours of texts and controls are CSS variables named after their meaning, such 
 colours of the style in use when they are made."""
 
 import functools
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from string import Template as StyleTemplate
@@ -59,41 +60,13 @@ LAST_IF_STACKED = f"{_NARROW} {{ :host {{ order: 1; }} }}"
 
 def page_theme() -> Theme:
     """Bokeh's theme in the style in use."""
-    faint, muted = colour("faint"), colour("muted")
-    plot = {
-        "background_fill_color": colour("background"),
-        "border_fill_color": None,
-        "outline_line_color": colour("band"),
-        "toolbar_location": None,
-        "lod_threshold": None,
-        "margin": 0,
-        "stylesheets": [style_sheet("figure")],
-    }
-    axis = {
-        "axis_line_color": None,
-        "minor_tick_line_color": None,
-        "major_tick_line_color": faint,
-        "major_tick_in": 0,
-        "major_tick_out": 3,
-        "major_label_standoff": 3,
-        "major_label_text_font": FACE,
-        "major_label_text_font_size": "10px",
-        "major_label_text_color": muted,
-        "axis_label_text_font": FACE,
-        "axis_label_text_font_size": "11px",
-        "axis_label_text_font_style": "normal",
-        "axis_label_text_color": muted,
-    }
-    attributes: dict[str, dict[str, Any]] = {
-        "Plot": plot,
-        "Axis": axis,
-        "Grid": {"grid_line_color": None},
-        "ContinuousTicker": {"desired_num_ticks": 3, "num_minor_ticks": 0},
-        "LogTicker": {"mantissas": [1, 2, 5]},
-        "AbstractSlider": {"bar_color": colour("accent")},
-        "Widget": {"stylesheets": [WIDGET_STYLES], "margin": (0, 0, 8, 0)},
-        "Select": {"sizing_mode": "stretch_width"},
-    }
+    text = (_FOLDER / "theme.json").read_text(encoding="utf-8")
+    names = ("accent", "background", "band", "faint", "muted")
+    colours = {name: colour(name) for name in names}
+    filled = StyleTemplate(text).substitute(colours, face=FACE.replace('"', "'"))
+    attributes = json.loads(filled)
+    attributes["Plot"]["stylesheets"] = [style_sheet("figure")]
+    attributes["Widget"]["stylesheets"] = [WIDGET_STYLES]
     return Theme(json={"attrs": attributes})
 
 

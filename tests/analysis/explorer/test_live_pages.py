@@ -312,8 +312,9 @@ def test_without_torch_the_page_explains_how_to_install_it(monkeypatch):
     error = MissingPackage(
         "training needs torch, which comes with: pip install 'training-dynamics[train]'"
     )
-    tab = pages.network_tab(mock.Mock(side_effect=error))
-    assert "pip install" in tab.layout.text
+    makers = {"training": mock.Mock(side_effect=error)}
+    page = pages.Page(Document(), makers, "training")
+    assert "pip install" in page.made["training"].layout.text
 
 
 @pytest.mark.parametrize(
