@@ -26,9 +26,17 @@ def _embeddings(ends: xr.Dataset) -> np.ndarray:
     return last.transpose("run", "token", "axis").values
 
 
+def _has_clusters(ends: xr.Dataset, level: float) -> np.ndarray:
+    return np.array([count_clusters(points) for points in _embeddings(ends)]) == level
+
+
 def _is_accurate(ends: xr.Dataset, level: float) -> np.ndarray:
     accuracy = ends["accuracy"].sel(split=evaluation_split(ends))
     return accuracy.isel(step=-1).values > level
+
+
+def _has_escaped(ends: xr.Dataset, level: float) -> np.ndarray:
+    return ends["loss"].isel(step=-1, split=0).values < level
 
 
 class NamedOutcome(NamedTuple):
@@ -48,19 +56,9 @@ OUTCOMES = {
     "grid": NamedOutcome(
         lambda ends, _: count_imperfections(_embeddings(ends)) == 0, "embedding", 0
     ),
-    "clusters": NamedOutcome(
-        lambda ends, level: (
-            np.array([count_clusters(points) for points in _embeddings(ends)]) == level
-        ),
-        "embedding",
-        None,
-    ),
+    "clusters": NamedOutcome(_has_clusters, "embedding", None),
     "accuracy": NamedOutcome(_is_accurate, "accuracy", SUCCESS_ACCURACY),
-    "escape": NamedOutcome(
-        lambda ends, level: ends["loss"].isel(step=-1, split=0).values < level,
-        "loss",
-        None,
-    ),
+    "escape": NamedOutcome(_has_escaped, "loss", None),
 }
 """The outcomes by name: a circle (CA algorithm 1), a grid without imperfections (CA
 algorithm 2), a number of clusters, an accuracy above a level, a loss below a level."""

@@ -181,14 +181,16 @@ def _mean_column(heading: str, name: str) -> Column:
     return Column(heading, name, digits=3, interval="half-width")
 
 
+def _group_label(row: Mapping[str, Any]) -> str:
+    if row["structure"] == "all":
+        return f"{row['weight_decay']:g}"
+    return row["structure"]
+
+
 WEIGHT_COLUMNS = (
     Column(
         "weight decay",
-        text=lambda row: (
-            f"{row['weight_decay']:g}"
-            if row["structure"] == "all"
-            else row["structure"]
-        ),
+        text=_group_label,
     ),
     Column("runs", "runs"),
     _mean_column("|W_h|", "weight"),

@@ -70,12 +70,6 @@ def flip_ratios(x: np.ndarray, moved: np.ndarray) -> np.ndarray:
     )
 
 
-def turns_over_right_angle(x: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """Whether the direction of points (..., axis) turns by more than a right angle:
-    (...) bool."""
-    return (x * moved).sum(axis=-1) < 0
-
-
 def measure_normalisation_margins(
     trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = False
 ) -> xr.Dataset:
@@ -108,7 +102,8 @@ def measure_normalisation_margins(
     """
     network, seeds = clustering_head_of(trajectory), trajectory["seed"].values
     s, valid = network.settings, valid_frames(trajectory).values
-    tokens = [distinct_training_sequences(s, int(seed)) for seed in seeds]
+    sequences = [distinct_sequences(s, int(seed), "train")[0] for seed in seeds]
+    tokens = [torch.from_numpy(item.T.copy()) for item in sequences]
     rows = flat_weight_pairs(trajectory, network, frames)
     shape = (len(seeds), len(frames))
     jobs = list(np.ndindex(shape))
@@ -150,7 +145,7 @@ def measure_normalisation_margins(
         if moves[job]:
             flips[job], turns[job] = (
                 (measures["flip_ratio"] > 1).mean(),
-                turns_over_right_angle(xi[0], xi[1]).mean(),
+                ((xi[0] * xi[1]).sum(axis=-1) < 0).mean(),
             )
     for name, values in quantiles.items():
         meaning = dimensionless(f"quantiles over sequences: {_MEASURES[name]}")
@@ -176,11 +171,6 @@ def measure_normalisation_margins(
         "frame_step": ("frame", trajectory["step"].values),
     }
     return xr.Dataset(data | _all_frames(trajectory, s, valid), coords, {"lr": s.lr})
-
-
-def distinct_training_sequences(s: SparseSettings, seed: int) -> torch.Tensor:
-    """The distinct training sequences of a run, (position, sequence)."""
-    return torch.from_numpy(distinct_sequences(s, seed, "train")[0].T.copy())
 
 
 def _sequence_embeddings(

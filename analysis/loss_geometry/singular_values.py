@@ -124,13 +124,14 @@ def weight_spectra(
             singular = np.linalg.svd(np.nan_to_num(matrix), compute_uv=False)
             norm = np.linalg.norm(singular, axis=-1)
             alignment = np.full(len(matrix), np.nan)
-            if is_inner:
-                alignment = _cosines(
-                    matrix - matrices(place - 1)[layer],
-                    matrices(place + 1)[layer] - matrix,
-                )
             with np.errstate(invalid="ignore", divide="ignore"):
                 stable = np.square(norm / singular[:, 0])
+                if is_inner:
+                    before = matrix - matrices(place - 1)[layer]
+                    after = matrices(place + 1)[layer] - matrix
+                    length = np.linalg.norm(before, axis=(1, 2))
+                    length = length * np.linalg.norm(after, axis=(1, 2))
+                    alignment = (before * after).sum(axis=(1, 2)) / length
             distance = np.linalg.norm(matrix - start[layer], axis=(1, 2))
             largest = np.full((values, len(matrix)), np.nan)
             largest[: singular.shape[1]] = singular.T[:values]
@@ -158,10 +159,3 @@ def _matrices(trajectory: xr.Dataset, frame: int) -> list[np.ndarray]:
             np.where(is_valid, values.reshape(len(values), rows, -1), np.nan)
         )
     return matrices
-
-
-def _cosines(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Cosines between matrices (run, row, column): (run,)."""
-    lengths = np.linalg.norm(before, axis=(1, 2)) * np.linalg.norm(after, axis=(1, 2))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return (before * after).sum(axis=(1, 2)) / lengths

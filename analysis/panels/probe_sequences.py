@@ -104,7 +104,10 @@ def _token_string(tokens: np.ndarray, vocab: int) -> str:
 def _make_prefixes(vocab: int, count: int) -> np.ndarray:
     """Up to 15 distinct prefixes (prefix, position) of `count` tokens."""
     sums = evenly_spread_sums(vocab, count)
-    equal = [_equal_tokens(total, count) for total in sums]
+    equal = []
+    for total in sums:  # tokens as equal as possible, the larger ones first
+        item, remainder = divmod(total, count)
+        equal.append([item + 1] * remainder + [item] * (count - remainder))
     concentrated = [concentrated_tokens(total, vocab, count) for total in sums]
     result = (
         equal
@@ -138,12 +141,6 @@ def evenly_spread_sums(vocab: int, count: int) -> list[int]:
             [],
         )
     return sorted(result)
-
-
-def _equal_tokens(total: int, count: int) -> list[int]:
-    """`count` tokens of a given sum, as equal as possible, the larger ones first."""
-    item, remainder = divmod(total, count)
-    return [item + 1] * remainder + [item] * (count - remainder)
 
 
 def concentrated_tokens(total: int, vocab: int, count: int) -> list[int]:

@@ -219,10 +219,10 @@ def _flips(
         calls.append(recorded)
     flips = [flipped_vectors(x, y) for (x, _), (y, _) in zip(*calls, strict=True)]
 
-    def unflip(at: int, inputs: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-        return torch.where(flips[at][..., None], calls[0][at][1], output)
-
-    with _outputs_of(norm, unflip):
+    with _outputs_of(
+        norm,
+        lambda at, x, y: torch.where(flips[at][..., None], calls[0][at][1], y),
+    ):
         left = remaining(change.after)
     flipped = torch.cat([flip.flatten() for flip in flips]).double().mean()
     return {"flipped": float(flipped), "unflipped": left}

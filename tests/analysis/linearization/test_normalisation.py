@@ -19,6 +19,7 @@ from analysis.linearization.normalisation import (
 from dynamics import ParticleSettings, SparseSettings, TrajectoryError, simulate
 from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
 from dynamics.networks.from_trajectory import weights
+from dynamics.tasks import distinct_sequences
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 POINTS = {
@@ -138,10 +139,6 @@ def test_a_point_may_flip_where_it_moves_farther_than_it_is():
         np.array([[0.5, 0], [-1, 0], [0, 1], [0, 0]]),
     )
     assert_array_equal(normalisation_margin.flip_ratios(x, moved), [0.5, 2, np.inf, 0])
-    assert_array_equal(
-        normalisation_margin.turns_over_right_angle(x, moved),
-        [False, True, False, False],
-    )
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +165,7 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
     )
 
     network = ClusteringHead(SETTINGS)
-    tokens = normalisation_margin.distinct_training_sequences(SETTINGS, 1).T
+    tokens = torch.from_numpy(distinct_sequences(SETTINGS, 1, "train")[0])
     step = [int(item) for item in trained["step"]]
     states = [
         {k: w.double() for k, w in weights(trained, 1, step[at]).items()}
