@@ -431,23 +431,6 @@ def test_commands_take_a_file_of_the_example(words, written, files, output_of):
         )
 
 
-@pytest.mark.parametrize(
-    "command", ["curvature", "circuits", "spikes", "remedies", "sparsity"]
-)
-def test_commands_for_another_system_refuse_the_example_in_a_line(
-    command, files, output_of
-):
-    expected = (
-        "one of particles, modular, sparse"
-        if command == "curvature"
-        else "sparse, the network of VC"
-    )
-    err = output_of(f"analysis.{command} {files[0]}", code=1)
-    assert re.fullmatch(
-        rf"error: .*attribute system: found momentum, expected {expected}\n", err
-    )
-
-
 def test_a_film_of_the_example(output_of):
     run(runs=2, steps=5, out="few.nc").close()
     assert "every recorded frame" in output_of(

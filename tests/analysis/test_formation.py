@@ -36,7 +36,6 @@ from dynamics import (
     ModularSettings,
     ParticleSettings,
     SparseSettings,
-    TrajectoryError,
     save_trajectory,
     simulate,
 )
@@ -222,9 +221,8 @@ def test_chance_levels_are_those_of_renamed_tokens(generator):
 
 
 def test_structure_measures_of_other_sizes_and_systems():
-    def measures(settings, steps, runs=1, **words):
-        words |= {"runs": runs, "steps": steps, "progress": False}
-        return structure_measures(simulate(settings, **words))
+    def measures(settings, steps, runs=1):
+        return structure_measures(simulate(settings, runs, steps=steps))
 
     network = measures(ModularSettings(n=5, hidden=4), 30, runs=2)
     assert {"circle_distance", "grid_distance"} <= set(network)
@@ -235,11 +233,6 @@ def test_structure_measures_of_other_sizes_and_systems():
         vocab=5, table=8, length=3, sparsity=2, data=30, batch=10, hidden=4
     )
     assert measures(table, 9).sizes["frequency"] == 2
-    sparse = SparseSettings(length=4, sparsity=2, data=30, batch=10)
-    with pytest.raises(TrajectoryError, match="modulus: found 2"):
-        measures(sparse, 6)
-    with pytest.raises(TrajectoryError, match="record=metrics"):
-        measures(ModularSettings(n=7), 3, record="metrics")
 
 
 # -------------------------------------------------------------------------- the command

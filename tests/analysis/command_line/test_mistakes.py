@@ -13,6 +13,7 @@ from dynamics import (
     ModularSettings,
     ParticleSettings,
     SparseSettings,
+    TransformerSettings,
     branch,
     save_trajectory,
     simulate,
@@ -32,6 +33,7 @@ VALUES = {
         " --scheduler here --panels lr, --out a.png"
     ),
     "analysis.audit --n 5": "--epochs -1",
+    "analysis.audit n.nc": "--frames 1",
     "analysis.circuits s.nc": "--frames 1",
     "analysis.compare n.nc": (
         "--fa -1.0, --start n.nc, --n 9, --csv n.nc, --csv ., --csv x.png"
@@ -59,6 +61,7 @@ VALUES = {
     ),
     "analysis.frame data.png": "--out data.png",
     "analysis.gradients p.nc": "--run 3",
+    "analysis.pair_law n.nc": "--frames 3",
     "analysis.scaling": (
         "--n, --n 2, --n 7 7, --values, --values 0.0 1.0, --runs 1 2, --runs 0,"
         " --length 0, --every 0, --step-size 0.0, --system sparse, --scheduler here --n"
@@ -124,6 +127,8 @@ MESSAGES = [
         "--start: found an option that does not exist here",
     ),
     ("analysis.ablation --folder ''", "--folder: found no name"),
+    ("analysis.audit n.nc n.nc", "TRAJECTORIES: found n.nc n.nc, allowed is each file"),
+    ("analysis.audit n.nc five.nc --x dim", "--x: found dim, allowed is n or hidden"),
     ("analysis.ablation --data 16", "--batch: found 32"),
     (
         "analysis.compare",
@@ -177,16 +182,44 @@ FILES = {
         " none.nc, events none.nc, formation none.nc, sparsity none.nc, spikes none.nc"
     ),
     "p.nc: attribute system: found particles, expected sparse": (
-        "circuits p.nc, remedies p.nc, spikes p.nc"
+        "circuits p.nc, remedies p.nc, sparsity p.nc, spikes p.nc"
     ),
+    "attribute system: found particles, expected modular, transformer, or a model": (
+        "audit p.nc, audit n.nc p.nc"
+    ),
+    "p.nc: attribute system: found particles, expected modular": "pair_law p.nc",
+    "p.nc: attribute system: found particles, expected a network": "progress p.nc",
+    "p.nc: attribute system: found particles, networks are": (
+        "edge p.nc, landscape p.nc, llc p.nc, noise p.nc, spectral_density p.nc"
+    ),
+    "n.nc: attribute system: found modular, expected sparse": "circuits n.nc",
     "m.nc: variable embedding: missing; a run recorded with record=metrics": (
-        "circuits m.nc, curvature m.nc"
+        "circuits m.nc, curvature m.nc, sparsity m.nc"
     ),
+    "variable embedding: missing; a run recorded with record=metrics": (
+        "audit nm.nc, compare n.nc nm.nc"
+    ),
+    "nm.nc: variable embedding: missing; a run recorded with record=metrics": (
+        "curvature nm.nc, formation nm.nc, progress nm.nc"
+    ),
+    "attribute task: found multiply, expected a network that adds": "audit x.nc",
+    "x.nc: attribute task: found multiply, expected a network": "progress x.nc",
+    "attribute own_vocabularies: found True, expected False": "audit v.nc",
+    "n.nc: dimension run: found a single run": "pair_law n.nc --runs 1",
+    "five.nc: dimension split: found train alone": "progress five.nc",
+    "dimension token: found 7 and 5, expected equal": "compare n.nc five.nc",
+    "dimension token: found 1, expected at least 3": "compare one.nc",
+    "large.nc: n: found 78 with 3081 pairs": "curvature large.nc",
+    "one.nc: n times dim: found 1": "curvature one.nc",
+    "x.nc: attribute system: found transformer, expected one of": "curvature x.nc",
+    "s.nc: attribute modulus: found 2, expected at least 5": "formation s.nc",
     "text.nc: not a NetCDF file": "compare text.nc, frame text.nc",
     "cut.nc: cut short": "events cut.nc",
     "result.nc: a result of sims.sweep or of an analysis": "frame result.nc",
     "few.nc: dimension step: found 4 frames": "events few.nc, gradients few.nc",
-    "n.nc: dimension step: found 5 frames": "film n.nc --run 0 --event spike",
+    "n.nc: dimension step: found 5 frames": (
+        "film n.nc --run 0 --event spike, progress n.nc"
+    ),
     "dimension token: found 2": "compare s.nc",
     "p.nc: variable loss: missing": "events p.nc --of loss",
     "s.nc: found the same file": "circuits s.nc s.nc",
@@ -208,7 +241,13 @@ def inputs(tmp_path_factory):
     for name, settings, words in (
         ("p", ParticleSettings(n=7), {"steps": 12}),
         ("few", ParticleSettings(n=7), {"steps": 3}),
+        ("large", ParticleSettings(n=78), {"steps": 1}),
+        ("one", ParticleSettings(n=1, dim=1), {"steps": 1}),
         ("n", ModularSettings(n=7, hidden=6), {"steps": 40}),
+        ("nm", ModularSettings(n=7, hidden=6), {"steps": 40, "record": "metrics"}),
+        ("five", ModularSettings(n=5, train_share=1.0), {"steps": 40}),
+        ("x", TransformerSettings(n=5, dim=4, task="multiply"), {"steps": 2}),
+        ("v", TransformerSettings(n=5, dim=4, own_vocabularies=True), {"steps": 2}),
         ("s", SPARSE, {"steps": 24, "every": 4}),
         ("m", SPARSE, {"steps": 24, "every": 4, "record": "metrics"}),
         ("seeds", SPARSE, {"steps": 24, "every": 4, "seed": 7}),

@@ -9,7 +9,6 @@ import pytest
 
 import analysis
 import sims
-from tests.dynamics.test_simulation import run
 
 COMMANDS = [
     f"{package.__name__}.{path.stem}"
@@ -43,25 +42,6 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
     assert not re.search(r"\{None|None is|default: None|default: \)", done.stdout)
     for paper, source in (("CA", "arXiv 2408.09414"), ("VC", "arXiv 2410.24050")):
         assert bool(re.search(rf"\b{paper}\b", done.stdout)) == (source in done.stdout)
-
-
-def test_files_that_a_simulation_cannot_continue_are_named(output_of, tmp_path):
-    run(out="a.nc")
-    assert (
-        "--out: found a.nc with runs=6, fa=2.0, n=7, allowed is a file with runs=2,"
-        " fa=1.0, n=4," in output_of("sims.particles --runs 2 --n 4 --out a.nc", code=2)
-    )
-    (tmp_path / "b.nc").write_bytes(b"")
-    assert "not a NetCDF file" in output_of("sims.particles --out b.nc", code=1)
-
-
-def test_an_error_about_the_trajectory_names_its_file(typed):
-    run(out="a.nc")
-    assert (
-        typed("analysis.circuits", "a.nc")[2]
-        == "error: a.nc: attribute system: found particles, expected sparse, the"
-        " network of VC\n"
-    )
 
 
 def test_a_reader_that_leaves_early_is_no_error(environment):

@@ -1,7 +1,6 @@
 """The force audit: it finds forces where there are some, and none where there are
 none."""
 
-import dataclasses
 import re
 
 import numpy as np
@@ -17,7 +16,6 @@ from analysis.forces.directions import cosine_similarity, without_shift_and_scal
 from analysis.output.tables import format_table, make_table
 from analysis.progress_measures import trajectory_key_frequencies
 from dynamics import (
-    TrajectoryError,
     all_pairs,
     save_trajectory,
     simulate,
@@ -28,11 +26,9 @@ from dynamics.particles import FIELD_NAMES, ParticleSystem, force_fields, group_
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
-    SettingsError,
     TransformerSettings,
 )
 from dynamics.tasks import operation_pairs, operation_splits
-from dynamics.trajectory.schema import read_settings
 
 CONSTANTS = np.array([0.7, -2.0, 0.3, 1.5])
 
@@ -128,19 +124,6 @@ def test_renamings_never_keep_the_task():
                 for a, b in zip((i + j) % n, (names[i] + names[j]) % n, strict=True)
             }
             assert len(classes) > n
-
-
-def test_trajectories_without_weights_gradient_or_frames_are_refused(trajectory):
-    metrics = simulate(ModularSettings(n=5), runs=2, steps=3, record="metrics")
-    particles = simulate(ParticleSettings(n=5), runs=2, steps=3)
-    for wrong, message in (
-        (metrics, "record=metrics"),
-        (particles, "system: found particles"),
-    ):
-        with pytest.raises(TrajectoryError, match=message):
-            force_audit.audit_forces(wrong)
-    with pytest.raises(SettingsError, match="frames: found 1"):
-        force_audit.audit_forces(trajectory, frames=1)
 
 
 @pytest.mark.parametrize(("n", "dim", "share"), [(1, 1, 1.0), (2, 1, 1.0), (3, 3, 0.5)])
@@ -255,22 +238,6 @@ def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(
         rtol=1e-6,
     )
     assert "planes of the key frequencies" in force_audit.audit_legend(result)
-
-
-def test_transformers_whose_tokens_are_not_added_are_refused():
-    for options, message in (
-        ({"task": "multiply"}, "task: found multiply"),
-        ({"own_vocabularies": True}, "own_voc"),
-    ):
-        trajectory = simulate(
-            TransformerSettings(n=5, dim=4, **options),
-            runs=1,
-            steps=2,
-            every=1,
-        )
-        assert not audited_runs.can_be_audited(trajectory)
-        with pytest.raises(TrajectoryError, match=message):
-            force_audit.audit_forces(trajectory)
 
 
 def test_a_gradient_made_of_the_forces_is_explained_whole(trajectory, planted_gradient):
@@ -396,30 +363,6 @@ def test_files_are_compared_by_the_settings_that_differ(
     save_trajectory(trajectory, tmp_path / "again.nc")
     assert re.search("again.nc +last", output_of("analysis.audit modular.nc again.nc"))
     assert (tmp_path / "audits.png").stat().st_size > 1000
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("modular.nc modular.nc", "each file once"),
-        ("modular.nc other.nc --x dim", "--x: found dim, allowed is weight_decay"),
-        ("modular.nc particles.nc", "attribute system: found particles"),
-    ],
-)
-def test_files_that_cannot_be_compared_are_refused(
-    words, message, trajectory, typed, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    save_trajectory(trajectory, tmp_path / "modular.nc")
-    other = dataclasses.replace(read_settings(trajectory), weight_decay=0.1)
-    save_trajectory(simulate(other, runs=2, steps=4), tmp_path / "other.nc")
-    save_trajectory(
-        simulate(ParticleSettings(n=5), runs=1, steps=1),
-        tmp_path / "particles.nc",
-    )
-    code, _, errors = typed("analysis.audit", *words.split())
-    assert code in (1, 2)
-    assert message in errors
 
 
 def test_the_table_has_means_at_a_few_epochs(trajectory):

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from analysis.forces import fitted_laws
 from analysis.forces.audited_runs import AuditedRun
 from analysis.output.tables import format_table, make_table
-from dynamics import TrajectoryError, all_pairs, simulate
+from dynamics import all_pairs, simulate
 from dynamics.particles import ParticleSystem
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
+from dynamics.settings import ModularSettings, ParticleSettings
 
 LAW = ParticleSettings(n=11, fa=0.7)
 
@@ -139,10 +139,3 @@ def test_a_network_has_a_law_in_every_frame(trajectory):
         only["cosine"].sel(law="CA", space="whole")
         != result["cosine"].sel(law="CA", space="whole")
     ).any()
-
-
-def test_single_runs_and_few_frames_are_refused(trajectory):
-    with pytest.raises(TrajectoryError, match="found a single run"):
-        fitted_laws.fit_pair_law(trajectory.isel(run=[0]))
-    with pytest.raises(SettingsError, match="frames: found 3"):
-        fitted_laws.fit_pair_law(trajectory, frames=3)

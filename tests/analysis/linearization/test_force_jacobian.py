@@ -14,13 +14,12 @@ from analysis.linearization.force_jacobian import (
     force_and_jacobian,
     free_directions,
 )
-from dynamics import TrajectoryError, simulate
+from dynamics import simulate
 from dynamics.particles import ParticleState, ParticleSystem, group_pairs
 from dynamics.particles.integrator import normalise_blocks
 from dynamics.particles.pair_forces import from_blocks, to_blocks
 from dynamics.settings import (
     PARTICLE_CHOICES,
-    ModularSettings,
     ParticleSettings,
     SettingsError,
 )
@@ -263,19 +262,6 @@ def test_frames_with_fewer_modes_end_in_nan(generator):
     assert_allclose(
         np.sort_complex(result[1, :5]), np.sort_complex(eigenvalues(both[1])), atol=1e-9
     )
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (ParticleSettings(n=78), "n: found 78 with 3081 pairs"),
-        (ParticleSettings(n=1, dim=1), "n times dim"),
-        (ModularSettings(n=5, hidden=3), "expected particles"),
-    ],
-)
-def test_systems_without_or_with_too_many_modes_are_refused(settings, message):
-    with pytest.raises(TrajectoryError, match=message):
-        force_spectra(simulate(settings, runs=1, steps=1), [0])
 
 
 @pytest.fixture(scope="module")

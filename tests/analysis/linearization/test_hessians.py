@@ -26,9 +26,7 @@ from analysis.linearization.network_curvature import (
 )
 from dynamics import (
     ModularSettings,
-    ParticleSettings,
     SparseSettings,
-    TrajectoryError,
     simulate,
 )
 from dynamics.networks import ClusteringHead, ConstantAttention
@@ -459,15 +457,3 @@ def test_the_curvature_of_a_finetuned_run_is_that_of_its_own_task(tmp_path):
     assert_allclose(
         result["eigenvalue"].values[1, 0], np.linalg.eigvalsh(hessian), atol=1e-12
     )
-
-
-def test_trajectories_without_a_network_or_its_weights_are_refused():
-    with pytest.raises(TrajectoryError, match="networks are"):
-        loss_curvature(simulate(ParticleSettings(n=5), runs=1, steps=1), [0])
-    metrics = simulate(
-        ModularSettings(n=5, hidden=3), runs=1, steps=2, every=2, record="metrics"
-    )
-    with pytest.raises(
-        TrajectoryError, match=r"missing; a run recorded with record=metrics"
-    ):
-        loss_curvature(metrics, [0])

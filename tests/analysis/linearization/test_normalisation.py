@@ -16,7 +16,7 @@ from analysis.linearization.normalisation import (
     normalisation_jacobian_norm,
     normalisation_second_derivative_norm,
 )
-from dynamics import ParticleSettings, SparseSettings, TrajectoryError, simulate
+from dynamics import SparseSettings, simulate
 from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
 from dynamics.networks.from_trajectory import weights
 from dynamics.tasks import distinct_sequences
@@ -197,16 +197,3 @@ def test_frames_after_a_divergence_have_no_value(trained):
         assert np.isfinite(result[name].values[0, :valid]).all()
         assert np.isnan(result[name].values[0, valid:]).all()
     assert np.isfinite(result["xi_length"].values[1]).all()
-
-
-def test_trajectories_without_weights_of_a_clustering_head_are_refused():
-    metrics = simulate(
-        SparseSettings(data=64, hidden=4), runs=1, steps=2, every=2, record="metrics"
-    )
-    particles = simulate(ParticleSettings(n=5), runs=1, steps=1)
-    for wrong, message in (
-        (particles, "attribute system"),
-        (metrics, "variable embedding: missing"),
-    ):
-        with pytest.raises(TrajectoryError, match=message):
-            normalisation_margin.measure_normalisation_margins(wrong, [0])

@@ -14,7 +14,7 @@ from analysis.loss_geometry import (
     sample_losses,
     training_model,
 )
-from dynamics import ModularSettings, ParticleSettings, SparseSettings
+from dynamics import ModularSettings, SparseSettings
 from dynamics.settings import SettingsError, TransformerSettings
 
 
@@ -161,9 +161,3 @@ def test_diverging_chains_are_counted(trained):
     result = learning_coefficients(trained, [2], fast)
     assert (result["diverged_chains"] == 3).all()
     assert result["llc"].isnull().all()
-
-
-def test_particles_have_no_learning_coefficient():
-    particles = dynamics.simulate(ParticleSettings(n=5), runs=1, steps=2)
-    with pytest.raises(dynamics.TrajectoryError, match="networks are"):
-        learning_coefficients(particles, [0], FEW)

@@ -177,26 +177,6 @@ def test_diverged_runs_are_left_out(network, particles):
     )
 
 
-@pytest.mark.parametrize(
-    ("settings", "words", "message"),
-    [
-        (ParticleSettings(n=5), {"steps": 3}, "token: found 7 and 5"),
-        (NETWORK, {"steps": 3, "record": "metrics"}, "record=metrics"),
-    ],
-)
-def test_trajectories_that_cannot_be_compared_are_refused(
-    network, settings, words, message
-):
-    with pytest.raises(TrajectoryError, match=message):
-        compare_trajectories(network, simulate(settings, runs=2, **words))
-    for n in (1, 2):
-        trajectory = simulate(ParticleSettings(n=n), runs=2, steps=3)
-        with pytest.raises(
-            TrajectoryError, match=f"token: found {n}, expected at least 3"
-        ):
-            compare_trajectories(trajectory, trajectory)
-
-
 def test_a_single_frame_has_structures_and_shapes_but_no_motion(network, particles):
     result = compare_trajectories(network.isel(step=[-1]), particles)
     whole = compare_trajectories(network, particles)
