@@ -31,7 +31,10 @@ from tests.conftest import ROOT
 NAMES = list(EXPERIMENTS)
 ADDED_LATER = {
     "ca.regions",
+    "ch.fixed-points",
+    "vc.norms",
     "vc.returns",
+    "vc.saddles",
     "zl.attention-rate",
     "na.phases",
     "na.weight-decay-main",
