@@ -159,7 +159,7 @@ def angles(effect, noise):
         ("ca.classifier", classifiers, {NO, OPEN}, {PARTLY}),
         ("ca.halt", halt, {OPEN}, {PARTLY}),
         ("ca.figure6", sizes, {NO}, {PARTLY, YES}),
-        ("ca.distance", neighbours, {NO, OPEN}, {OPEN, PARTLY}),
+        ("ca.distance", neighbours, {NO, OPEN}, {NO, OPEN, PARTLY}),
         ("ca.audit", audits, {NO}, {PARTLY, NO}),
         ("ca.weight-angles", angles, {NO}, {PARTLY}),
     ],
