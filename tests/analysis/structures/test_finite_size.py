@@ -15,7 +15,7 @@ from analysis import structures
 from analysis.plots import plot_scaling
 from analysis.statistics import logistic_fraction
 from analysis.structures import finite_size
-from dynamics import ModularSettings, ParticleSettings, SettingsError, simulate
+from dynamics import ModularSettings, ParticleSettings, simulate
 from dynamics.particles import ParticleSystem
 from tests import naive
 from tests.polygons import polygon
@@ -97,26 +97,6 @@ def test_the_design_has_each_size_with_its_runs():
     )
     assert networks[0].axes == {"weight_decay": [0.3, 1.0]}
     assert networks[0].points[0].settings == ModularSettings(n=5, weight_decay=0.3)
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"sizes": ()}, "n"),
-        ({"sizes": (5, 5)}, "n"),
-        ({"sizes": (2,)}, "n"),
-        ({"values": ()}, "values"),
-        ({"values": (0.0, 1.0)}, "values"),
-        ({"runs": (3, 3, 3)}, "runs"),
-        ({"lengths": (0,)}, "length"),
-    ],
-)
-def test_designs_that_make_no_sense_are_refused(change, field):
-    with pytest.raises(SettingsError) as error:
-        structures.plan_scaling(
-            ParticleSettings(), **{"sizes": (5, 7), "values": (1.0, 2.0)} | change
-        )
-    assert error.value.field == field
 
 
 # -------------------------------------------------------------------------- the command

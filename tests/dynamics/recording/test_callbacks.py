@@ -57,32 +57,43 @@ def check_recording(path, model, steps):
     return trajectory
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_the_callback_of_transformers(tmp_path):
+def fit_transformers(kind, path, every=1, **options):
+    """The Trainer of transformers after it has trained a model with the callback."""
     torch.manual_seed(0)
-    model, path = Model(), tmp_path / "trainer.nc"
-    options = transformers.TrainingArguments(
-        output_dir=tmp_path / "out",
-        max_steps=6,
-        per_device_train_batch_size=8,
-        gradient_accumulation_steps=2,
+    arguments = transformers.TrainingArguments(
+        output_dir=path.parent / "out",
         learning_rate=0.1,
         report_to=[],
         save_strategy="no",
         disable_tqdm=True,
         use_cpu=True,
+        **options,
+    )
+    trainer = transformers.Trainer(
+        kind(),
+        arguments,
+        train_dataset=[{"tokens": token, "labels": token} for token in TOKENS],
+        callbacks=[TrainerRecording(path, every=every, embedding="embed.weight")],
+    )
+    trainer.train()
+    return trainer
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_callback_of_transformers(tmp_path):
+    trainer = fit_transformers(
+        Model,
+        tmp_path / "trainer.nc",
+        every=2,
+        max_steps=6,
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=2,
         max_grad_norm=0.01,
         logging_strategy="no",
     )
-    data = [{"tokens": token, "labels": token} for token in TOKENS]
-    callback = TrainerRecording(path, every=2, embedding="embed.weight")
-    transformers.Trainer(
-        model, options, train_dataset=data, callbacks=[callback]
-    ).train()
-    trajectory = check_recording(path, model, [0, 2, 4, 6])
-    assert_allclose(
-        np.linalg.norm(trajectory["gradient_norm"][0], axis=-1), 0.01, rtol=1e-2
-    )
+    trajectory = check_recording(tmp_path / "trainer.nc", trainer.model, [0, 2, 4, 6])
+    norms = np.linalg.norm(trajectory["gradient_norm"][0], axis=-1)
+    assert_allclose(norms, 0.01, rtol=1e-2)
 
 
 class LossOfBatch(Model):
@@ -102,46 +113,44 @@ class LossOfBatch(Model):
 def test_the_loss_of_transformers_is_that_of_the_whole_batch(
     tmp_path, kind, accumulated
 ):
-    torch.manual_seed(0)
-    path = tmp_path / "trainer.nc"
-    options = transformers.TrainingArguments(
-        output_dir=tmp_path / "out",
+    trainer = fit_transformers(
+        kind,
+        tmp_path / "trainer.nc",
         max_steps=4,
         per_device_train_batch_size=4,
         gradient_accumulation_steps=accumulated,
-        learning_rate=0.1,
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-        use_cpu=True,
         logging_steps=1,
     )
-    data = [{"tokens": token, "labels": token} for token in TOKENS]
-    callback = TrainerRecording(path, embedding="embed.weight")
-    trainer = transformers.Trainer(
-        kind(), options, train_dataset=data, callbacks=[callback]
-    )
-    trainer.train()
     logged = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    recorded = dynamics.open_trajectory(path)["loss"].sel(split="train")
-    assert_allclose(recorded[0, 1:], logged, rtol=1e-3)
+    recorded = dynamics.open_trajectory(tmp_path / "trainer.nc")["loss"]
+    assert_allclose(recorded.sel(split="train")[0, 1:], logged, rtol=1e-3)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_the_loss_of_lightning_is_that_of_the_whole_batch(tmp_path):
+def fit_lightning(path, batch_size, layers=None, **options):
+    """The module of Lightning after it has been trained with the callback."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    module, path = Module(), tmp_path / "lightning.nc"
+    torch.manual_seed(0)
+    module = Module()
     trainer = lightning.Trainer(
-        max_epochs=1,
         accelerator="cpu",
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        callbacks=[LightningRecording(path, embedding="model.embed.weight")],
-        accumulate_grad_batches=2,
+        callbacks=[
+            LightningRecording(path, embedding="model.embed.weight", layers=layers)
+        ],
+        **options,
     )
-    trainer.fit(module, DataLoader(TensorDataset(TOKENS, TOKENS), batch_size=4))
+    data = TensorDataset(TOKENS, TOKENS)
+    trainer.fit(module, DataLoader(data, batch_size=batch_size))
+    return module
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_loss_of_lightning_is_that_of_the_whole_batch(tmp_path):
+    path = tmp_path / "lightning.nc"
+    module = fit_lightning(path, 4, max_epochs=1, accumulate_grad_batches=2)
     recorded = dynamics.open_trajectory(path)["loss"].sel(split="train")
     of_batches = np.reshape(module.seen, (-1, 2)).mean(axis=1)
     assert_allclose(recorded[0, 1:], of_batches, rtol=1e-6)
@@ -149,27 +158,10 @@ def test_the_loss_of_lightning_is_that_of_the_whole_batch(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_callback_of_lightning(tmp_path):
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    torch.manual_seed(0)
-    module, path = Module(), tmp_path / "lightning.nc"
-    callback = LightningRecording(
-        path, embedding="model.embed.weight", layers={"all": "*"}
-    )
-    trainer = lightning.Trainer(
-        max_epochs=2,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[callback],
-        gradient_clip_val=0.01,
-    )
-    trainer.fit(module, DataLoader(TensorDataset(TOKENS, TOKENS), batch_size=8))
+    path, layers = tmp_path / "lightning.nc", {"all": "*"}
+    module = fit_lightning(path, 8, layers, max_epochs=2, gradient_clip_val=0.01)
     trajectory = check_recording(path, module.model, list(range(9)))
     assert_allclose(trajectory["loss"][0, 1:, 0], module.seen, rtol=1e-6)
     assert_allclose(trajectory["gradient_norm"][0, 1:, 0], 0.01, rtol=1e-3)
-    rates = [0.1] * 4 + [0.09] * 4
-    assert_allclose(
-        trajectory["update_norm"][0, 1:, 0], 0.01 * np.array(rates), rtol=1e-3
-    )
+    rates = np.repeat([0.1, 0.09], 4)
+    assert_allclose(trajectory["update_norm"][0, 1:, 0], 0.01 * rates, rtol=1e-3)

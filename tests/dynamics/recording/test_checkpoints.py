@@ -28,19 +28,66 @@ def state(step, tokens=5):
 STEPS = (0, 20, 100)
 
 
-def save_names(folder):
-    for step in STEPS:
-        torch.save(state(step), folder / f"run7-step{step}.pt")
-    return [folder], {}
+def saver(name, content, **options):
+    """A function that saves a file for each step in a folder, and returns the arguments
+    of `collect_checkpoints`."""
+
+    def save(folder):
+        for place, step in enumerate(STEPS):
+            names = {"step": step, "place": place, "letter": "cab"[place]}
+            torch.save(content(step), folder / name.format(**names))
+        return [folder], options
+
+    return save
 
 
-def save_nested(folder):
-    for place, step in enumerate(STEPS):
-        torch.save(
-            {"model": state(step), "epoch": step, "optimizer": {"lr": 0.1}},
-            folder / f"{'cab'[place]}.pth",
-        )
-    return [folder], {"step_from": "epoch"}
+def nested(step):
+    """The state dict, as nested mappings of layers of which two are alike."""
+    flat = state(step)
+    layer = {"kernel": torch.full((2, 2), float(step))}
+    layers = {"embed": {"weight": flat["embed.weight"]}, "0": layer, "1": layer}
+    norm = {"running_mean": flat["norm.running_mean"]}
+    return {"out": {"bias": flat["out.bias"]}, "norm": norm, **layers}
+
+
+save_names = saver("run7-step{step}.pt", state)
+save_nested = saver(
+    "{letter}.pth",
+    lambda step: {"model": state(step), "epoch": step, "optimizer": {"lr": 0.1}},
+    step_from="epoch",
+)
+save_lightning = saver(
+    "epoch={place}-step={step}.ckpt",
+    lambda step: {
+        "epoch": STEPS.index(step),
+        "global_step": step,
+        "state_dict": state(step),
+        "optimizer_states": [
+            {"state": {0: {"exp_avg": torch.zeros(5, 3), "step": torch.tensor(step)}}}
+        ],
+    },
+)
+save_deep = saver(
+    "{letter}.pth",
+    lambda step: {
+        "args": argparse.Namespace(width=3, lr=0.1),
+        "meta": {"iteration": step, "version": 2},
+        "state": {"nets": {"student": state(step)}, "optim": state(step)},
+    },
+)
+save_compiled = saver(
+    "{letter}.pt",
+    lambda step: {
+        "model": {f"_orig_mod.{name}": value for name, value in state(step).items()},
+        "step": step,
+    },
+    step_from="step",
+)
+save_layers = saver(
+    "{letter}.pt",
+    lambda step: {"params": nested(step), "step": step, "opt_state": {"count": step}},
+    step_from="step",
+)
 
 
 def save_two_models(folder):
@@ -81,56 +128,6 @@ def save_trainer_folders(folder):
         torch.save({"a": torch.ones(1)}, inner / "scheduler.pt")
     save_file(state(7), folder / "model.safetensors")
     return [folder], {}
-
-
-def save_lightning(folder):
-    for epoch, step in enumerate(STEPS):
-        moments = {"exp_avg": torch.zeros(5, 3), "step": torch.tensor(step)}
-        content = {
-            "epoch": epoch,
-            "global_step": step,
-            "state_dict": state(step),
-            "optimizer_states": [{"state": {0: moments}}],
-        }
-        torch.save(content, folder / f"epoch={epoch}-step={step}.ckpt")
-    return [folder], {}
-
-
-def save_deep(folder):
-    for place, step in enumerate(STEPS):
-        args = argparse.Namespace(width=3, lr=0.1)
-        content = {
-            "args": args,
-            "meta": {"iteration": step, "version": 2},
-            "state": {"nets": {"student": state(step)}, "optim": state(step)},
-        }
-        torch.save(content, folder / f"{'cab'[place]}.pth")
-    return [folder], {}
-
-
-def save_compiled(folder):
-    for step in STEPS:
-        names = {f"_orig_mod.{name}": value for name, value in state(step).items()}
-        torch.save(
-            {"model": names, "step": step}, folder / f"{'xyz'[STEPS.index(step)]}.pt"
-        )
-    return [folder], {"step_from": "step"}
-
-
-def nested(step):
-    """The state dict, as nested mappings of layers of which two are alike."""
-    flat = state(step)
-    layer = {"kernel": torch.full((2, 2), float(step))}
-    layers = {"embed": {"weight": flat["embed.weight"]}, "0": layer, "1": layer}
-    norm = {"running_mean": flat["norm.running_mean"]}
-    return {"out": {"bias": flat["out.bias"]}, "norm": norm, **layers}
-
-
-def save_layers(folder):
-    for step in STEPS:
-        content = {"params": nested(step), "step": step, "opt_state": {"count": step}}
-        torch.save(content, folder / f"{'cab'[STEPS.index(step)]}.pt")
-    return [folder], {"step_from": "step"}
 
 
 def save_series_of_layers(folder):
