@@ -18,7 +18,6 @@ from analysis.reproduction.verification import (
     RequiredRuns,
     Runner,
     declare_experiment,
-    mean_of,
     samples,
 )
 from analysis.statistics.intervals import NO_INTERVAL
@@ -105,25 +104,15 @@ PHASES, SMALL = (
 # ---------------------------------------------------------------------------- estimates
 
 
-def mean_of_preset(evidence: xr.Dataset, preset: str, **selection: Any) -> Estimate:
-    """A mean that is compared with a number of the runs of a preset; skipped for
+def of_preset(
+    evidence: xr.Dataset, preset: str, estimator: Measure, **selection: Any
+) -> Estimate:
+    """An estimate that is compared with a number of the runs of a preset; skipped for
     another."""
     if evidence.attrs["preset"] != preset:
         note = "the number is of another modulus than that of this size"
         return Estimate(NO_INTERVAL, 0, note=note, skipped=True)
-    return mean_of(evidence, **selection)
-
-
-def between_epochs(
-    evidence: xr.Dataset, name: str, first: float, last: float
-) -> Estimate:
-    """Percentage of runs that have memorised or generalised between two epochs."""
-    when = evidence[name].values
-    late = when[np.isfinite(when)]
-    note = f"epochs {late.min():.0f} to {late.max():.0f}" if late.size else "no run has"
-    return samples.percentage_or_none(
-        int(((first <= when) & (when <= last)).sum()), when.size, "runs", note
-    )
+    return estimator(evidence, **selection)
 
 
 def measure_in_phases(
