@@ -1,4 +1,4 @@
-// The time bar (HTML: analysis/explorer/timebar.py): displays the state of the player and passes on its events.
+// The time bar (HTML: timebar.html): displays the state of the player and passes on its events.
 
 const TICK_SPACE = 6  // smallest distance between the marks of events, in pixels
 

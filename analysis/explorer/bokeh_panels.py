@@ -152,8 +152,10 @@ def panel_heading(panel: Panel) -> models.Div:
             f'<details><summary aria-label="About: {title}">i</summary>{explanation}'
             "</details>"
         )
-    looks: dict[str, Any] = {"sizing_mode": "stretch_width", "margin": 0}
-    return models.Div(text=text, stylesheets=[style_sheet("heading")], **looks)
+    styles = [style_sheet("heading")]
+    return models.Div(
+        text=text, stylesheets=styles, sizing_mode="stretch_width", margin=0
+    )
 
 
 def _caption(panel: Panel) -> str:
@@ -195,8 +197,19 @@ def add_curve_hover(
 ) -> None:
     """Add the hover text of curves: values at the step nearest to the pointer, at any
     height of the panel."""
-    how: dict[str, Any] = {"mode": "vline", "line_policy": "nearest"}
-    _add_hover(plot, renderer, tooltips, attachment="horizontal", **how)
+    how = {"attachment": "horizontal", "mode": "vline", "line_policy": "nearest"}
+    _add_hover(plot, renderer, tooltips, **how)
+
+
+def mark_columns(values: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of a data source for points (point, 2) or arrows (arrow, 4)."""
+    numbers = np.ascontiguousarray(values.T, np.float32)
+    if len(numbers) == 2:
+        return dict(zip("xy", numbers, strict=True))
+    x0, y0, x1, y1 = numbers
+    # the triangle glyph points up
+    angle = np.arctan2(y1 - y0, x1 - x0) - np.float32(np.pi / 2)
+    return {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "angle": angle}
 
 
 def _add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
@@ -204,15 +217,14 @@ def _add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, An
     does."""
     count = len(layer.names)
     colours = list(map(to_hex, layer.colours))
-    shapes = ["x" if shape == "cross" else shape for shape in layer.shapes]
+    shapes = [shape.replace("cross", "x") for shape in layer.shapes]
     shapes = shapes or ["circle"] * count
-    filled = np.ones(count, bool) if layer.filled is None else np.asarray(layer.filled)
-    filled = filled & (np.array(shapes) != "x")  # crosses cannot be filled
-    x, y = np.ascontiguousarray(values[0].T, np.float32)
+    filled = np.array(shapes) != "x"  # crosses cannot be filled
+    if layer.filled is not None:
+        filled &= layer.filled
     source = models.ColumnDataSource(
         {
-            "x": x,
-            "y": y,
+            **mark_columns(values[0]),
             "fill": colours,
             "outline": np.where(filled, colour("background"), colours).tolist(),
             "alpha": filled.astype(float),
@@ -252,18 +264,15 @@ def _add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, An
         )
         plot.add_glyph(source, names, level="overlay")
     if set(shapes) != {"x"} and any(layer.names):  # crosses lie on other marks
-        how: dict[str, Any] = {"point_policy": "snap_to_data", "attachment": "above"}
+        how = {"point_policy": "snap_to_data", "attachment": "above"}
         _add_hover(plot, marks, "@label (@x, @y)", **how)
     return {"kind": "points", "array": layer.array, "source": source, "count": count}
 
 
 def _add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:
     """Add arrows: shafts and heads."""
-    x0, y0, x1, y1 = np.ascontiguousarray(values[0].T, np.float32)
-    angle = np.arctan2(y1 - y0, x1 - x0) - np.float32(np.pi / 2)
-    ends = {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "angle": angle}
     texts = {"colour": list(map(to_hex, layer.colours)), "label": list(layer.names)}
-    source = models.ColumnDataSource({**ends, **texts})
+    source = models.ColumnDataSource({**mark_columns(values[0]), **texts})
     shaft = models.Segment(line_color="colour", line_width=1.8)
     tip = models.Scatter(
         x="x1",
@@ -307,8 +316,8 @@ def _add_pixels(
             colours = models.ColumnDataSource({"image": [strip]})
             plot.add_glyph(colours, edge, level="overlay")
     named = models.CustomJSHover(args=words, code=script("hover"))
-    how: dict[str, Any] = {"formatters": {"$x": named}, "attachment": "below"}
-    _add_hover(plot, renderer, "$x{custom}", **how)
+    form = {"$x": named}
+    _add_hover(plot, renderer, "$x{custom}", formatters=form, attachment="below")
     return {
         "kind": "pixels",
         "array": layer.array,

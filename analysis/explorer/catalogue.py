@@ -182,17 +182,14 @@ def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
         result["alive"].values, not_diverged(trajectory)
     ):
         return []
-    run = int(
-        np.bincount(result["of_run"].values, minlength=trajectory.sizes["run"]).argmax()
-    )
+    of_run = result["of_run"].values
+    run = int(np.bincount(of_run, minlength=trajectory.sizes["run"]).argmax())
     again = event_table(trajectory_scalar(trajectory.isel(run=[run]), name))
-    of = result["of_run"].values == run
-    for column in ("kind", "begin", "end"):
-        if not np.array_equal(
-            again[column].values, result[f"event_{column}"].values[of]
-        ):
-            return []
-    return result["spikes"].values.astype(int).tolist()
+    same = all(
+        np.array_equal(again[column], result[f"event_{column}"][of_run == run])
+        for column in ("kind", "begin", "end")
+    )
+    return result["spikes"].values.astype(int).tolist() if same else []
 
 
 # ---------------------------------------------------------------------- order and table

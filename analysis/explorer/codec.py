@@ -43,14 +43,9 @@ def frames_to_send(scene: Scene, panels: Sequence[str]) -> np.ndarray:
     """Indices (kept,) of the frames that a browser receives: evenly spaced, as many as
     fit."""
     arrays = scene.compute_arrays(np.array([0]), list(changing_layers(scene, panels)))
-    size = sum(
-        array.nbytes
-        for array in arrays.values()
-        if np.issubdtype(array.dtype, np.floating)
-    )
-    return evenly_spaced_indices(
-        len(scene.steps), max(2, min(MAX_FRAMES, _MAX_BYTES // max(size, 1)))
-    )
+    size = sum(array.nbytes for array in arrays.values() if array.dtype.kind == "f")
+    count = int(np.clip(_MAX_BYTES // max(size, 1), 2, MAX_FRAMES))
+    return evenly_spaced_indices(len(scene.steps), count)
 
 
 def changing_layers(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
@@ -68,22 +63,17 @@ def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
     `Scene.compute_arrays`."""
     frames = len(values)
     if isinstance(layer, Points | Arrows):
-        return np.ascontiguousarray(np.moveaxis(values, 2, 1), np.float32).reshape(
-            frames, -1
-        )
+        return np.moveaxis(values, 2, 1).astype(np.float32).reshape(frames, -1)
     if isinstance(layer, Map):
         count = len(layer.palette)
-        numbers = mark_contours(values, count) if layer.lines else values
-        kind = np.uint8 if count * (4 if layer.lines else 1) <= 256 else np.uint16
-        return np.ascontiguousarray(numbers, kind).reshape(frames, -1)
+        if layer.lines:
+            return mark_contours(values, count).reshape(frames, -1)
+        return values.astype(np.min_scalar_type(count - 1)).reshape(frames, -1)
     assert isinstance(layer, Image)
     share = (values - layer.low) / ((layer.high - layer.low) or 1.0)
-    level = np.where(
-        np.isfinite(share), np.round(np.clip(share, 0, 1) * IMAGE_LEVELS), IMAGE_GAP
-    )
-    return np.ascontiguousarray(
-        np.nan_to_num(level, nan=IMAGE_GAP)[:, ::-1], np.uint8
-    ).reshape(frames, -1)
+    level = np.round(np.clip(share, 0, 1) * IMAGE_LEVELS)
+    level[~np.isfinite(share)] = IMAGE_GAP
+    return level[:, ::-1].astype(np.uint8).reshape(frames, -1)
 
 
 def coarse_to_fine(count: int) -> np.ndarray:
@@ -116,17 +106,14 @@ def compress_buffer(
     """Compress a buffer (frame, width); floats are rounded to 16 bits over `within`, by
     default their range."""
     low = step = None
-    if np.issubdtype(buffer.dtype, np.floating):
+    if buffer.dtype.kind == "f":
         finite = np.isfinite(buffer)
-        values = np.where(finite, buffer, 0.0).astype(np.float64)
-        if within is not None:
-            values = np.clip(values, *within)
-        low = float(values[finite].min()) if finite.any() else 0.0
-        high = float(values[finite].max()) if finite.any() else 0.0
-        step = (high - low) / QUANTIZATION_STEPS or 1.0
-        buffer = np.where(
-            finite, np.round((values - low) / step), QUANTIZATION_STEPS + 1
-        ).astype(np.uint16)
+        values = np.clip(buffer, *(within or (-np.inf, np.inf))).astype(np.float64)
+        some = values[finite] if finite.any() else np.zeros(1)
+        low = float(some.min())
+        step = (float(some.max()) - low) / QUANTIZATION_STEPS or 1.0
+        levels = np.round((values - low) / step)
+        buffer = np.where(finite, levels, QUANTIZATION_STEPS + 1).astype(np.uint16)
     change = buffer.copy()
     change[1:] -= buffer[:-1]  # modulo 2^8 or 2^16
     digits = change.view(np.uint8).reshape(*change.shape, change.itemsize)

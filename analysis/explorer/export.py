@@ -25,10 +25,9 @@ from analysis.explorer.codec import (
     visible_range,
 )
 from analysis.explorer.open_files import OpenFiles
-from analysis.explorer.screen import Screen, facts_line
+from analysis.explorer.screen import Screen, facts_line, time_bar
 from analysis.explorer.theme import PAGE_STYLE, html_template, page_theme, script
-from analysis.explorer.timebar import time_bar
-from analysis.explorer.view_settings import parse_axes, parse_panels
+from analysis.explorer.view_settings import parse_panels
 from analysis.output.files import replace_file
 from analysis.panels.common_panels import evenly_spaced_indices
 from analysis.panels.scene import Arrows, Map
@@ -44,8 +43,6 @@ def export_page(
     files: Path | str | Sequence[Path | str] | OpenFiles,
     runs: int | Sequence[int | None] | None = None,
     panels: str = "",
-    axes: str = "",
-    step: int | None = None,
     map_frames: int = _MAP_FRAMES,
 ) -> int:
     """Write the page; returns its size in bytes.
@@ -69,10 +66,10 @@ def export_page(
     for name, run in zip_longest(names, runs):
         opened = files.opened(name)
         run = first_run_to_show(opened.entries) if run is None else run
-        scenes.append(opened.scene(run, parse_axes(axes)))
+        scenes.append(opened.scene(run))
     every = dict.fromkeys(panel.name for scene in scenes for panel in scene.panels)
     drawn = parse_panels(panels, list(every)) or list(every)
-    screen = Screen(scenes, drawn, time_bar(), None, step, files=names)
+    screen = Screen(scenes, drawn, time_bar(), None, files=names)
     text = _page_text(screen, map_frames)
     with replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -12,13 +12,14 @@ from matplotlib.colors import to_hex
 from analysis.explorer.bokeh_panels import (
     add_curve_hover,
     make_bokeh_panel,
+    mark_columns,
     palette_pixels,
     panel_heading,
 )
 from analysis.explorer.controls import StatusLine
 from analysis.explorer.screen import panel_grid
 from analysis.panels.colours import class_colours, colour, named_colours
-from analysis.panels.scene import Arrows, Curves, Layer, Panel, Points
+from analysis.panels.scene import Arrows, Curves, Image, Map, Panel, Points
 from dynamics.tasks import all_pairs, modular_sum
 
 _MAX_POINTS = 4000
@@ -32,7 +33,7 @@ class LivePanel:
         self,
         name: str,
         title: str,
-        layers: Sequence[Layer],
+        layers: Sequence[Points | Arrows | Map | Image],
         limits: tuple[float, float] = (-3.0, 3.0),
         side: int = 1,
         note: str = "",
@@ -41,12 +42,10 @@ class LivePanel:
         """side: rows and columns of maps and images."""
         blank: dict[str, np.ndarray] = {}
         for layer in layers:
+            shape = (1, side, side)
             if isinstance(layer, Points | Arrows):
-                columns = 4 if isinstance(layer, Arrows) else 2
-                nowhere = np.full((len(layer.names), columns), np.nan)
-                blank[layer.array] = nowhere[None]
-            elif not isinstance(layer, Curves):
-                blank[layer.array] = np.zeros((1, side, side), np.uint16)
+                shape = (1, len(layer.names), 4 if isinstance(layer, Arrows) else 2)
+            blank[layer.array] = np.zeros(shape, np.uint16)
         panel = Panel(
             name, title, tuple(layers), limits, limits, note=note, equal=equal
         )
@@ -68,15 +67,9 @@ class LivePanel:
                 pixels = palette_pixels(numbers, part["palette"], part["edges"])
                 part["source"].data = {"image": [pixels], "number": [numbers]}
                 continue
-            columns = dict(zip(("x", "y"), values.T, strict=False))
-            if part["kind"] == "arrows":
-                columns = dict(zip(("x0", "y0", "x1", "y1"), values.T, strict=True))
-                along = (values[:, 2:] - values[:, :2]).T
-                # the triangle glyph points up
-                columns["angle"] = np.arctan2(along[1], along[0]) - np.pi / 2
             every = slice(0, len(values))  # whole columns, and only these, are sent
-            patches = {key: [(every, np.float32(x))] for key, x in columns.items()}
-            part["source"].patch(patches)
+            columns = mark_columns(values).items()
+            part["source"].patch({key: [(every, x)] for key, x in columns})
 
     def fit(self, places: np.ndarray) -> None:
         """Adapt the limits, which are about the origin, to points, in large steps."""

@@ -25,7 +25,7 @@ from analysis.panels.particle_panels import (
     scaled_arrows,
     shown_as_density,
 )
-from analysis.panels.scene import Arrows, Image, Layer, Points
+from analysis.panels.scene import Arrows, Image, Points
 from analysis.panels.style import StyleName
 from analysis.structures.circles_and_grids import CIRCLE_RATIO
 from analysis.structures.projection import Projection, fit_projection
@@ -117,7 +117,7 @@ class ParticlesPage(LivePage):
         ink = np.array(to_rgb(colour("ink")))
         forces = tuple(f"force on {token}" for token in range(n))
         ring = np.array([to_rgb(colour("accent"))])
-        layers: list[Layer] = [
+        layers: list[Points | Arrows] = [
             Arrows("force", np.tile(ink, (n, 1)), forces),
             token_points("embedding", n, joined=True),
             Points("chosen", ring, ("",), filled=np.array([False]), size=_RING),

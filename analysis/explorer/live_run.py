@@ -234,16 +234,18 @@ class EmbeddingStructure(NamedTuple):
     """Number of pair sums."""
 
     @property
+    def kind(self) -> str:
+        """Circle, grid or neither."""
+        if self.ratio < CIRCLE_RATIO:
+            return "circle"
+        is_grid = self.imperfections <= GRID_FRACTION * self.pairs
+        return "grid" if is_grid else "neither"
+
+    @property
     def words(self) -> str:
         """The kind of the structure, and the imperfections relative to all pair
         sums."""
-        if self.ratio < CIRCLE_RATIO:
-            kind = "circle"
-        elif self.imperfections <= GRID_FRACTION * self.pairs:
-            kind = "grid"
-        else:
-            kind = "neither"
-        return f"{kind}; {self.imperfections} of {self.pairs} sums imperfect"
+        return f"{self.kind}; {self.imperfections} of {self.pairs} sums imperfect"
 
 
 def embedding_structure(embedding: np.ndarray) -> EmbeddingStructure:

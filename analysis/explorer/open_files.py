@@ -15,8 +15,7 @@ from analysis.explorer.catalogue import (
     run_catalogue,
     stored_result_path,
 )
-from analysis.explorer.screen import Screen
-from analysis.explorer.timebar import time_bar
+from analysis.explorer.screen import Screen, time_bar
 from analysis.explorer.view_settings import default_panel_names
 from analysis.panels.committor_panel import add_committor
 from analysis.panels.run_scene import build_scene

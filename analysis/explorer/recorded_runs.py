@@ -12,10 +12,9 @@ from bokeh.models import Column, Div, Row
 from analysis.explorer.catalogue import RunEntry, first_run_to_show
 from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.run_selector import RunSelector
-from analysis.explorer.screen import Screen, facts_line
+from analysis.explorer.screen import Screen, facts_line, time_bar
 from analysis.explorer.streaming import BufferStream
 from analysis.explorer.theme import STACKED, notice_div, text_div
-from analysis.explorer.timebar import time_bar
 from analysis.explorer.url_state import printable_text
 from analysis.explorer.view_code import RecordedView, recorded_view_code
 from analysis.explorer.view_settings import (

@@ -100,17 +100,13 @@ class RunSelector:
         return made
 
     def _panel_buttons(self) -> list[UIElement]:
-        choices = {
-            "main panels": lambda: "",
-            "all panels": lambda: ",".join(self.names),
-        }
+        def show_all() -> None:
+            self._set(panels=",".join(self.names))
 
-        def choose(label: str) -> None:
-            self._set(panels=choices[label]())
-
+        main = partial(self._set, panels="")
         return [
-            make_button(label, partial(choose, label), classes=["small"])
-            for label in choices
+            make_button("main panels", main, classes=["small"]),
+            make_button("all panels", show_all, classes=["small"]),
         ]
 
     # -------------------------------------------------------------- changes by the user

@@ -13,7 +13,7 @@ from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Row, UIElement
 
 from analysis.explorer.bokeh_panels import MARKED_EVENTS, event_text, make_bokeh_panel
 from analysis.explorer.codec import frames_to_send
-from analysis.explorer.theme import script, text_div
+from analysis.explorer.theme import html_template, script, style_sheet, text_div
 from analysis.explorer.timeline import make_timeline
 from analysis.panels.common_panels import join_notes
 from analysis.panels.limits import common_panel_names, match_panels
@@ -81,6 +81,17 @@ def panel_grid(
     looks: dict[str, str | None] = {"display": "grid", "grid-template-columns": columns}
     sizes: dict[str, Any] = {"sizing_mode": "stretch_width", "margin": 0}
     return Row(children=list(panels), styles=looks, **sizes)
+
+
+def time_bar() -> Div:
+    """Play buttons, a slider, and event marks; `bar.js` handles their events."""
+    return Div(
+        text=html_template("timebar").render(kinds=MARKED_EVENTS),
+        disable_math=True,
+        sizing_mode="stretch_width",
+        margin=(0, 8, 10, 0),
+        stylesheets=[style_sheet("bar")],
+    )
 
 
 class Screen:

@@ -164,12 +164,9 @@ def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer
         raise SettingsError(
             "port", f"{port} ({why})", "a free port, or 0 for any free port"
         ) from None
-    logging.getLogger("tornado.access").setLevel(
-        logging.CRITICAL
-    )  # refusals are answered, not logged
-    logging.getLogger("bokeh.server.views.ws").setLevel(
-        logging.CRITICAL
-    )  # a page that is closed during a frame
+    # refusals are answered, not logged; nor is a page that is closed during a frame
+    for name in ("tornado.access", "bokeh.server.views.ws"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.getLogger("tornado.application").addFilter(_is_error)
     silence(EMPTY_LAYOUT, True)  # empty placeholders are intended
     application = _Application(

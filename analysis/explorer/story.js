@@ -155,7 +155,7 @@ if (globalThis.customElements) {
     pen.font = "13px system-ui, sans-serif";
     pen.textBaseline = "middle";
     pen.lineWidth = 1;
-    const names = [...bands.map(({name, from, to}) => ({name, from, to, middle: x((from + to) / 2)})),
+    const names = [...bands.map(({name, begin, end}) => ({name, from: begin, to: end, middle: x((begin + end) / 2)})),
       ...marks.map(({name, step, colour}) => ({name, colour, middle: x(step)}))];
     const rows = rowsOf(pen, names, left, right), top = 18 * (1 + Math.max(-1, ...rows.map(([, row]) => row))) + 14;
     const y = (value) => bottom - (bottom - top) * (value - low) / (high - low);

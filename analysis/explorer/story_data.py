@@ -9,9 +9,10 @@ a `label`, and `points` (frame, point, 2) or `lines`. Points are in units of hal
 width of the picture, to three decimals. With them: `names` and `hues` (fractions of the
 colour circle) of points, `arrows` (lists of a `colour` and `tips` (frame, point, 2)),
 `regions` (a digit for every pixel of a frame, row by row from the top: its distance to
-the border of two classes, which is at 4.5), and `wrong` (indices of points). A line has a `name`, a `colour` and `values` (frame,). With lines:
-`limits`, `steps`, their `unit`, `bands` (`name`, `from`, `to`) and `marks` (`name`,
-`step`, `colour`). All values are dimensionless."""
+the border of two classes, which is at 4.5), and `wrong` (indices of points). A line has
+a `name`, a `colour` and `values` (frame,). With lines: `limits`, `steps`, their `unit`,
+`bands` (`name`, `begin`, `end`) and `marks` (`name`, `step`, `colour`). All values are
+dimensionless."""
 
 import dataclasses
 import json
@@ -23,12 +24,12 @@ import torch
 
 from analysis.committors import committor
 from analysis.committors.decision import FIRM, last_onset
-from analysis.explorer.live_run import GRID_FRACTION
+from analysis.explorer.live_run import embedding_structure
 from analysis.forces import cosine_similarity
 from analysis.forces.audited_runs import read_audited_run
 from analysis.panels.transformer_panels import frequency_plane
 from analysis.progress_measures import grokking_phases
-from analysis.structures import count_imperfections, dominant_frequency, is_circle
+from analysis.structures import dominant_frequency
 from analysis.structures.fourier import power_fractions
 from dynamics import (
     TRANSFORMER_PRESETS,
@@ -146,14 +147,9 @@ def network_shapes() -> dict[str, int]:
         ModularSettings(), runs=NETWORKS, every=2000, record="all", progress=False
     )
     last = runs["embedding"].values[:, -1].astype(np.float64)
-    circle = is_circle(last)
-    pairs = last.shape[1] * (last.shape[1] + 1) // 2
-    grid = ~circle & (count_imperfections(last) <= GRID_FRACTION * pairs)
-    return {
-        "networks": NETWORKS,
-        "circles": int(circle.sum()),
-        "grids": int(grid.sum()),
-    }
+    kinds = [embedding_structure(embedding).kind for embedding in last]
+    circles, grids = kinds.count("circle"), kinds.count("grid")
+    return {"networks": NETWORKS, "circles": circles, "grids": grids}
 
 
 def decision_record() -> dict[str, Any]:
@@ -208,7 +204,8 @@ def transformer_record() -> dict[str, Any]:
     steps = trajectory["step"].values
     train, test = trajectory["accuracy"].sel(split=["train", "test"]).values[0].T
     loss = trajectory["loss"].sel(split="test").values[0]
-    phases = grokking_phases(trajectory).isel(run=0)
+    phases = grokking_phases(trajectory)[["begin", "end"]].isel(run=0, drop=True)
+    phases = phases.rename(phase="name").to_dataframe().reset_index()
     curves = {
         "label": "Correct sums, and the loss of new sums",
         "lines": [
@@ -219,15 +216,7 @@ def transformer_record() -> dict[str, Any]:
         "limits": [0, 1],
         "steps": steps.tolist(),
         "unit": "epoch",
-        "bands": [
-            {"name": name, "from": float(begin), "to": float(end)}
-            for name, begin, end in zip(
-                phases["phase"].values.tolist(),
-                phases["begin"].values,
-                phases["end"].values,
-                strict=True,
-            )
-        ],
+        "bands": phases.to_dict("records"),
     }
     words = [
         f"Epoch {step}: {100 * trained:.0f}% of the sums it trains on are correct,"
