@@ -88,6 +88,11 @@ def particles(steps=12, runs=1, record="all", **settings):
     ).copy(deep=True)
 
 
+def scene_of(trajectory, run=0, **options):
+    """A scene with small images."""
+    return build_scene(trajectory, run, **{"side": SIDE} | options)
+
+
 def layer(scene, panel, kind):
     """The first layer of a kind of a panel."""
     return next(item for item in one(scene, panel).layers if isinstance(item, kind))
@@ -205,7 +210,7 @@ def test_panels_of_vc_show_the_arrays_of_the_network(variant):
     trajectory = sparse(runs=2, **variant)
     network = network_of(trajectory)
     tokens = torch.from_numpy(make_probe_sequences(network.settings).tokens)
-    scene = build_scene(trajectory, 1, side=SIDE)
+    scene = scene_of(trajectory, 1)
     arrays = consistent(scene)
     assert scene.steps.tolist() == [0, 8, 16, 24]
     built = run_scene.build_panels(
@@ -261,7 +266,7 @@ def check_output_map(result, p):
 def test_the_query_arrow_fits_the_panel():
     trajectory = sparse()
     trajectory["query"][:, 2] = 50.0
-    scene = build_scene(trajectory, 0, panels=["normalised_sums"])
+    scene = scene_of(trajectory, panels=["normalised_sums"])
     arrow = scene.arrays([0, 2])["query"][:, 0]
     scale = 1.25 * math.sqrt(2) / math.hypot(50, 50)
     assert_array_equal(arrow[:, :2], 0)
@@ -271,7 +276,7 @@ def test_the_query_arrow_fits_the_panel():
     assert f"arrow: query; query at {scale:.2g} of its length; " in scene.panels[0].note
     assert (
         "of its length"
-        not in build_scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note
+        not in scene_of(sparse(), panels=["normalised_sums"]).panels[0].note
     )
 
 
@@ -279,7 +284,7 @@ def test_unit_boundaries_are_where_units_switch():
     trajectory = sparse()
     w = doubles(weights(trajectory, 0, 24))
     result = (
-        build_scene(trajectory, 0, panels=["normalised_sequences"])
+        scene_of(trajectory, panels=["normalised_sequences"])
         .arrays([3])["boundaries"][0]
         .reshape(2, 7, 2)
     )
@@ -295,9 +300,7 @@ def test_unit_boundaries_are_where_units_switch():
 
 
 def test_shapes_colours_and_fills_of_points():
-    scene = build_scene(
-        sparse(positions=(1, 6, 3), sparsity=3, length=8, vocab=3), 0, side=SIDE
-    )
+    scene = scene_of(sparse(positions=(1, 6, 3), sparsity=3, length=8, vocab=3))
     shapes = ["circle" if t in (1, 3, 6) else "square" for t in range(8)]
     assert list(layer(scene, "position_embeddings", Points).shapes) == shapes
     sums = layer(scene, "sums", Points)
@@ -322,7 +325,7 @@ def test_shapes_colours_and_fills_of_points():
 
 
 def test_only_requested_panels_are_computed(monkeypatch):
-    scene = build_scene(sparse(), 0, panels=["token_embeddings", "loss"])
+    scene = scene_of(sparse(), panels=["token_embeddings", "loss"])
     monkeypatch.setattr("dynamics.networks.clustering_head.ClusteringHead.table", None)
     assert list(scene.arrays([0, 1])) == ["token_embeddings"]
     assert [panel.name for panel in scene.panels] == ["token_embeddings", "loss"]
@@ -333,7 +336,7 @@ def test_only_requested_panels_are_computed(monkeypatch):
     [(sparse, "recorded_weights", 1000), (modular, "modular_panels", 40)],
 )
 def test_arrays_do_not_depend_on_the_batch_size(make, module, batch, monkeypatch):
-    scene = build_scene(make(dim=3), 0, side=SIDE)
+    scene = scene_of(make(dim=3))
     together = scene.arrays(np.arange(4))
     monkeypatch.setattr(f"analysis.panels.{module}.VALUES_PER_BATCH", batch)
     for frame in range(4):
@@ -342,7 +345,7 @@ def test_arrays_do_not_depend_on_the_batch_size(make, module, batch, monkeypatch
 
 
 def test_large_tables_are_thinned():
-    scene = build_scene(sparse(vocab=200, steps=2, every=1), 0, side=SIDE)
+    scene = scene_of(sparse(vocab=200, steps=2, every=1))
     consistent(scene)
     assert (
         one(scene, "sums").note
@@ -358,7 +361,7 @@ def test_large_tables_are_thinned():
 @pytest.mark.parametrize("dim", [2, 3])
 def test_axes_can_be_selected(dim):
     trajectory = sparse(dim=dim)
-    scene = build_scene(trajectory, 0, axes=(1, 0), side=SIDE)
+    scene = scene_of(trajectory, axes=(1, 0))
     consistent(scene)
     expected = trajectory["embedding"].values[0][..., [1, 0]]
     assert_allclose(scene.arrays(range(4))["token_embeddings"], expected, atol=1e-6)
@@ -377,7 +380,7 @@ def test_invalid_axes_are_refused(make):
         (1, (0, 1)),
     ):
         with pytest.raises(SettingsError, match="axes"):
-            build_scene(make(dim=dim), 0, axes=axes)
+            scene_of(make(dim=dim), 0, axes=axes)
 
 
 def test_points_of_one_axis_are_spread_vertically():
@@ -386,7 +389,7 @@ def test_points_of_one_axis_are_spread_vertically():
         plane.places(np.array([[[3.0], [1.0], [2.0]]])),
         [[[3, -0.85], [1, 0.85], [2, 0]]],
     )
-    panel = one(build_scene(sparse(dim=1), 0, side=SIDE), "sequence_embeddings")
+    panel = one(scene_of(sparse(dim=1)), "sequence_embeddings")
     assert (panel.y, panel.equal) == ((-1, 1), False)
     assert panel.note.startswith("one axis, horizontal; ")
 
@@ -397,7 +400,7 @@ def test_points_of_one_axis_are_spread_vertically():
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_particles_and_their_forces(dim):
     trajectory = particles(dim=dim, fa=2.0)
-    scene = build_scene(trajectory, 0, side=SIDE)
+    scene = scene_of(trajectory)
     arrays = consistent(scene)
     x = trajectory["embedding"].values[0]
     plane = fit_projection(x[-1])
@@ -437,7 +440,7 @@ def test_fields_add_up_to_the_force(law, generator):
 
 def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
     trajectory = particles()
-    scene = build_scene(trajectory, 0, side=SIDE)
+    scene = scene_of(trajectory)
     arrays = scene.arrays([0, 12])
     names = (
         "like_attraction",
@@ -485,7 +488,7 @@ def test_classes_of_a_plane_are_those_of_the_nearest_pair_sums(dim, generator):
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_networks_class_maps_marks_and_gradients(dim):
     trajectory = modular(dim=dim, runs=2)
-    scene = build_scene(trajectory, 1, side=SIDE)
+    scene = scene_of(trajectory, 1)
     arrays = consistent(scene)
     network, pairs = network_of(trajectory), all_pairs(7)
     trained = training_pairs(7, network.settings.train_pairs, np.array([4]))[0]
@@ -530,7 +533,7 @@ def check_class_map(scene, w, result):
 
 def test_the_force_beside_the_gradient_uses_training_pairs():
     trajectory = modular()
-    scene = build_scene(trajectory, 0, side=SIDE)
+    scene = scene_of(trajectory)
     x = trajectory["embedding"].values[0, -1:].astype(float)
     trained = all_pairs(7)[
         training_pairs(7, network_of(trajectory).settings.train_pairs, np.array([3]))[0]
@@ -550,7 +553,7 @@ def test_the_force_beside_the_gradient_uses_training_pairs():
 def test_images_show_many_pair_sums(n, dim):
     trajectory = particles(n=n, dim=dim, steps=1, step_size=1e-5)
     panels = ["embedding", "pair_sums", "force"]
-    scene = build_scene(
+    scene = scene_of(
         trajectory,
         0,
         side=SIDE,
@@ -585,10 +588,10 @@ def test_cells_are_counted_from_the_top_left():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 70])
 def test_few_and_many_tokens(n):
-    scene = build_scene(particles(n=n, steps=2), 0, side=SIDE)
+    scene = scene_of(particles(n=n, steps=2))
     consistent(scene)
     assert layer(scene, "embedding", Points).labelled == (n <= 40)
-    scene = build_scene(modular(n=n, steps=10, train_share=1.0), 0, side=SIDE)
+    scene = scene_of(modular(n=n, steps=10, train_share=1.0))
     consistent(scene)
     note = one(scene, "pair_sums").note
     assert ("2000 of 2485 pairs" in note, "filled" in note) == (
@@ -602,7 +605,7 @@ def test_few_and_many_tokens(n):
 
 def test_curves_show_the_recorded_values():
     trajectory = sparse(steps=32, every=2)
-    scene = build_scene(trajectory, 0, side=SIDE)
+    scene = scene_of(trajectory)
     loss = layer(scene, "loss", Curves)
     assert_allclose(loss.y, trajectory["loss"].values[0].T, rtol=1e-6)
     assert_allclose(scene.clock, trajectory["epoch"].values)
@@ -615,7 +618,7 @@ def test_curves_show_the_recorded_values():
 def test_a_loss_of_zero_is_drawn_at_the_lower_edge_with_a_note():
     trajectory = sparse()
     trajectory["loss"][:, 2] = 0
-    scene = build_scene(trajectory, 0, panels=["loss"])
+    scene = scene_of(trajectory, panels=["loss"])
     curve, panel = layer(scene, "loss", Curves), scene.panels[0]
     assert (curve.y[:, 2] == panel.y[0]).all()
     assert panel.note == "0 at the lower edge"
@@ -635,7 +638,7 @@ def test_geometric_moving_mean(generator):
 
 def test_structure_over_time():
     trajectory = particles(steps=30, n=9)
-    scene = build_scene(trajectory, 0, side=SIDE)
+    scene = scene_of(trajectory)
     count = layer(scene, "imperfections", Curves).y[0]
     assert_array_equal(count, count_imperfections(trajectory["embedding"].values[0]))
     norms = np.linalg.norm(trajectory["embedding"].values[0], axis=-1)
@@ -649,7 +652,7 @@ def test_structure_over_time():
 def test_imperfections_are_counted_in_some_of_many_frames(monkeypatch):
     monkeypatch.setattr("analysis.panels.common_panels._MAX_COUNTED_PAIRS", 2000)
     trajectory = particles(steps=30)
-    panel = one(build_scene(trajectory, 0, side=SIDE), "imperfections")
+    panel = one(scene_of(trajectory), "imperfections")
     assert panel.note == "of 28 pairs, counted in 13 frames"
     assert panel.layers[0].y[0, -1] == count_imperfections(
         trajectory["embedding"].values[0, -1]
@@ -683,7 +686,7 @@ def test_marks_and_facts_are_the_events_of_the_run():
     )
     assert counts.tolist() == [[2, 1], [1, 0], [1, 0]]
     for run in range(3):
-        scene = build_scene(trajectory, run, panels=[])
+        scene = scene_of(trajectory, run, panels=[])
         result = every.isel(
             event=np.flatnonzero(
                 (every["of_run"].values == run) & ~every["initial"].values
@@ -707,27 +710,27 @@ def test_events_are_detected_only_if_a_panel_shows_them(monkeypatch):
     runs = []
     monkeypatch.setattr(run_scene, "run_events", lambda recorded: runs.append(1) or ())
     for name, detected in (("sums", 0), ("loss", 1)):
-        scene = build_scene(sparse(), 0, panels=[name])
+        scene = scene_of(sparse(), panels=[name])
         grid = PanelGrid([scene], width=240)
         grid.show([0], [scene.arrays([0])])
         assert len(runs) == detected
 
 
 def test_facts_of_a_scene():
-    scene = build_scene(sparse(runs=2), 1, panels=[])
+    scene = scene_of(sparse(runs=2), 1, panels=[])
     assert (
         scene.title
         == "sparse modular addition, p = 2, d = 2, data 64, hidden 7, seed 4"
     )
     assert scene.facts.items() >= {"seed": "4", "run": "1", "status": "done"}.items()
     assert float(scene.facts["test accuracy"]) <= 1
-    scene = build_scene(sparse(length=6, lr=0.01, norm="unit", batch=8), 0, panels=[])
+    scene = scene_of(sparse(length=6, lr=0.01, norm="unit", batch=8), 0, panels=[])
     assert scene.title.startswith(
         "sparse modular addition, p = 2, d = 2, lr = 0.01, L = 6, data 64, batch 8, …,"
         " seed"
     )
     assert (
-        build_scene(particles(n=9, dim=3), 0, panels=[]).title
+        scene_of(particles(n=9, dim=3), 0, panels=[]).title
         == "particles, N = 9, f_a = 1, D = 3, seed 3"
     )
 
@@ -735,7 +738,7 @@ def test_facts_of_a_scene():
 @pytest.mark.parametrize("make", [particles, modular])
 @pytest.mark.parametrize("n", [2, 9])
 def test_arrows_end_within_their_panels(make, n):
-    scene = build_scene(make(steps=60, n=n), 0, side=SIDE)
+    scene = scene_of(make(steps=60, n=n))
     arrays = scene.arrays(np.arange(len(scene.steps)))
     for panel in scene.panels:
         low, high = np.transpose([panel.x, panel.y])
@@ -764,7 +767,7 @@ SWELLING = {"lr": 1e-3, "optimizer": "sgd", "weight_decay": 2500.0}
 def test_a_diverged_run_ends_where_it_diverged(make, settings):
     trajectory = make(**settings)
     last = int(trajectory["last_step"][0])
-    scene = build_scene(trajectory, 0, side=SIDE)
+    scene = scene_of(trajectory)
     consistent(scene)
     assert scene.steps[-1] <= last < int(trajectory["step"][-1])
     assert scene.facts["status"].startswith("diverged after epoch")
@@ -784,7 +787,7 @@ def test_a_diverged_run_ends_where_it_diverged(make, settings):
 
 def test_a_growing_run_leaves_the_panel_with_a_note():
     trajectory = modular(every=1, **SWELLING)
-    scene = build_scene(trajectory, 0, side=SIDE)
+    scene = scene_of(trajectory)
     assert len(scene.steps) > 20
     size = np.abs(trajectory["embedding"].values[0, : len(scene.steps)]).max(
         axis=(1, 2)
@@ -820,17 +823,13 @@ def test_the_note_says_where_curves_leave_the_panel():
 def test_the_circularity_with_a_token_at_the_origin_is_finite():
     trajectory = particles(steps=30)
     trajectory["embedding"][0, :20, 0] = 0
-    panel = one(
-        build_scene(trajectory, 0, side=SIDE, panels=["circularity"]), "circularity"
-    )
+    panel = one(scene_of(trajectory, panels=["circularity"]), "circularity")
     assert np.isfinite([*panel.y, *panel.layers[0].y.ravel()]).all()
     assert panel.note == "off scale above"
 
 
 def test_the_note_says_how_often_the_query_is_outside():
-    scene = build_scene(
-        sparse(every=1, **{**WILD, "lr": 1e4}), 0, side=SIDE, panels=["normalised_sums"]
-    )
+    scene = scene_of(sparse(every=1, **{**WILD, "lr": 1e4}), panels=["normalised_sums"])
     (panel,) = scene.panels
     heads = scene.arrays(np.arange(len(scene.steps)))["query"][:, 0, 2:]
     outside = (np.abs(heads) > panel.x[1]).any(axis=1)
@@ -843,19 +842,17 @@ def test_the_note_says_if_limits_are_of_some_frames(monkeypatch):
         ("limits of", [False] * 3),
         ("limits of 5 of 11 frames", [True, True, False]),
     ):
-        scene = build_scene(
-            sparse(steps=80), 0, side=SIDE, panels=["sums", "attention", "loss"]
-        )
+        scene = scene_of(sparse(steps=80), panels=["sums", "attention", "loss"])
         assert [word in panel.note for panel in scene.panels] == expected
         monkeypatch.setattr("analysis.panels.common_panels.MAX_FRAMES", 5)
 
 
 def test_the_note_explains_the_shapes_of_sequences():
     assert (
-        one(build_scene(sparse(), 0, side=SIDE), "sequence_embeddings").note
+        one(scene_of(sparse()), "sequence_embeddings").note
         == "class \u25a0 0, \u25cf 1; colour: prefix"
     )
-    many = build_scene(sparse(vocab=7), 0, side=SIDE, panels=["sequence_embeddings"])
+    many = scene_of(sparse(vocab=7), panels=["sequence_embeddings"])
     assert many.panels[0].note == "shapes: class modulo 5; colour: prefix"
 
 
@@ -866,7 +863,7 @@ def test_metrics_alone_give_curves_alone_and_no_step_gives_all_panels(make):
     assert panel_names(metrics) == (
         names if make is particles else ("loss", "accuracy", *names)
     )
-    curves, start = build_scene(metrics, 0), build_scene(make(steps=0), 0, side=SIDE)
+    curves, start = scene_of(metrics), scene_of(make(steps=0))
     consistent(curves)
     consistent(start)
     assert ("structure" in curves.facts, start.marks) == (False, ())
@@ -882,24 +879,21 @@ def test_names_of_panels_and_invalid_arguments():
         "normalised_sums",
     )
     assert names[12:16] == ("output_map", "output_probabilities", "loss", "accuracy")
+    assert [panel.name for panel in scene_of(trajectory).panels] == list(names)
     assert [
-        panel.name for panel in build_scene(trajectory, 0, side=SIDE).panels
-    ] == list(names)
-    assert [
-        panel.name
-        for panel in build_scene(trajectory, 0, panels=("loss", "sums")).panels
+        panel.name for panel in scene_of(trajectory, panels=("loss", "sums")).panels
     ] == ["loss", "sums"]
     with pytest.raises(
         SettingsError,
         match="panels: found towers, allowed is one of token_embeddings, position",
     ):
-        build_scene(trajectory, 0, panels=["towers"])
+        scene_of(trajectory, panels=["towers"])
     for words in ({"run": -1}, {"run": 1}, {"run": True}, {"run": 0, "side": 1}):
         with pytest.raises(SettingsError, match=[*words][-1]):
-            build_scene(trajectory, **words)
+            scene_of(trajectory, **words)
     trajectory["last_step"][0] = -1
     with pytest.raises(TrajectoryError, match="before the first frame"):
-        build_scene(trajectory, 0)
+        scene_of(trajectory)
 
 
 def test_default_panels_of_a_system_without_its_own():
