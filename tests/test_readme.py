@@ -10,11 +10,11 @@ from tests.conftest import ROOT
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_first_example_draws_circles(tmp_path):
+def test_the_first_example_draws_circles():
     (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert len([line for line in code.splitlines() if line]) <= 10
     exec(compile(code, "README.md", "exec"), {})
-    assert imread(tmp_path / "circles.png").shape[:2] > (300, 300)
+    assert imread("circles.png").shape[:2] > (300, 300)
 
 
 def test_the_makefile_has_the_targets_of_the_readme():

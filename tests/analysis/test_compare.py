@@ -10,9 +10,7 @@ from matplotlib.image import imread
 from dynamics import ModularSettings, ParticleSettings, simulate
 
 
-def test_particles_are_simulated_and_compared_with_a_network(
-    small_runs, typed, tmp_path
-):
+def test_particles_are_simulated_and_compared_with_a_network(small_runs, typed):
     words = "--steps 20 --fa 2 --out c.nc --csv -".split()
     code, out, err = typed("analysis.compare", small_runs["modular"], *words)
     assert code == 0
@@ -21,7 +19,7 @@ def test_particles_are_simulated_and_compared_with_a_network(
     assert 0 <= row["first"] <= 1
     assert "both end in the same structure" in out + err
     assert "Force audit" in err
-    assert imread(tmp_path / "c.png").shape[0] > 500
+    assert imread("c.png").shape[0] > 500
     with xr.open_dataset("c.nc") as result:
         names = "first_circle between audit_cosine audit_coefficient".split()
         assert set(names) <= set(result.variables)

@@ -13,7 +13,7 @@ def test_the_command_prints_writes_and_draws(output_of, tmp_path):
     words = "--length 6 --steps 10 --csv f.csv --push 0.001 0.01"
     out = output_of(f"{FIXED_POINTS} {words}")
     assert "settled" in out
-    with xr.open_dataset(tmp_path / "f.nc") as result:
+    with xr.open_dataset("f.nc") as result:
         circuits = "gain 1, gain 2, gain 5, gain 10, settled"
         assert ", ".join(result["circuit"].values) == circuits
         assert result["start"].values.tolist() == ["gain 2", "settled"]

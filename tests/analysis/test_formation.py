@@ -249,7 +249,7 @@ def test_numbers_that_are_not_added_have_no_imperfections(template):
     assert formation_rows([FormationResult("a", "a", result, times)], "step")
 
 
-def test_a_single_frame_has_a_table_without_times(typed, tmp_path):
+def test_a_single_frame_has_a_table_without_times(typed):
     whole = simulate(
         ParticleSettings(n=7, fa=2.0), runs=3, steps=200, seed=1, progress=False
     )
@@ -269,10 +269,10 @@ def test_a_single_frame_has_a_table_without_times(typed, tmp_path):
     assert_array_equal(table["end"].dropna(), table["start"].dropna())
 
 
-def test_two_sizes_of_which_one_has_no_grids(template, output_of, tmp_path):
+def test_two_sizes_of_which_one_has_no_grids(template, output_of):
     large = simulate(ParticleSettings(n=25), runs=3, steps=4, progress=False)
-    save_trajectory(planted(template), tmp_path / "a.nc")
-    save_trajectory(large, tmp_path / "large.nc")
+    save_trajectory(planted(template), "a.nc")
+    save_trajectory(large, "large.nc")
     for first, second in (("a", "large"), ("large", "a")):
         output_of(f"analysis.formation {first}.nc {second}.nc --csv t.csv")
         table = pd.read_csv("t.csv")
@@ -294,8 +294,8 @@ def test_two_sizes_of_which_one_has_no_grids(template, output_of, tmp_path):
     assert labels == ["structure", "circle", "grid", "imperfections"]
 
 
-def test_steps_of_different_systems_are_not_compared(template, output_of, tmp_path):
-    save_trajectory(planted(template), tmp_path / "a.nc")
+def test_steps_of_different_systems_are_not_compared(template, output_of):
+    save_trajectory(planted(template), "a.nc")
     settings, words = ModularSettings(n=N, hidden=4), {"runs": 3, "steps": 40}
     simulate(settings, out="m.nc", progress=False, **words)
     simulate(settings, out="metrics.nc", record="metrics", progress=False, **words)
@@ -312,8 +312,8 @@ def test_steps_of_different_systems_are_not_compared(template, output_of, tmp_pa
 
 
 def test_the_command(template, output_of, tmp_path):
-    save_trajectory(planted(template), tmp_path / "a.nc")
-    save_trajectory(template, tmp_path / "b.nc")
+    save_trajectory(planted(template), "a.nc")
+    save_trajectory(template, "b.nc")
     out = output_of("analysis.formation a.nc b.nc --csv t.csv --clock step")
     assert re.search(r"^a .*structure.*75\.0 \[19\.4, 99\.4\]", out, re.M)
     assert len(re.findall(r"^[ab]   ", out, re.M)) == 14

@@ -120,9 +120,8 @@ def test_training_pairs_that_are_no_pairs_are_refused(pair):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path):
     """Two seeds of a model whose tokens are no numbers, and checkpoints of a third."""
-    monkeypatch.chdir(tmp_path)
     for seed in (1, 2, 3):
         torch.manual_seed(seed)
         model = torch.nn.Sequential(

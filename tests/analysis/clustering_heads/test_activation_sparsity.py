@@ -199,11 +199,9 @@ def test_labels_of_a_figure_are_not_cut_or_covered(small, check_texts):
     check_texts(drawn, [panel.yaxis.label for panel in drawn.axes[:12:4]])
 
 
-def test_all_files_are_checked_before_any_is_measured(
-    small, output_of, tmp_path, monkeypatch
-):
-    save_trajectory(small, tmp_path / "a.nc")
-    simulate(ModularSettings(n=5), runs=1, steps=1, out=tmp_path / "m.nc")
+def test_all_files_are_checked_before_any_is_measured(small, output_of, monkeypatch):
+    save_trajectory(small, "a.nc")
+    simulate(ModularSettings(n=5), runs=1, steps=1, out="m.nc")
     monkeypatch.setattr(module, "measure_sparsity", None)
     assert "m.nc: attribute system: found modular" in output_of(
         "analysis.sparsity a.nc m.nc", code=1
@@ -216,7 +214,7 @@ def test_the_command(small, output_of, tmp_path):
         trajectory["accuracy"].loc[{"split": "test", "step": 8}] = np.linspace(
             0.5, 1, trajectory.sizes["run"]
         )
-        save_trajectory(trajectory, tmp_path / f"{name}.nc")
+        save_trajectory(trajectory, f"{name}.nc")
     out = output_of("analysis.sparsity a.nc b.nc --csv table.csv")
     assert out.count("h = 6  t") == out.count("h = 8  t") == 2
     (result,) = tmp_path.glob("sparsity-*.nc")

@@ -433,8 +433,8 @@ def test_the_command_prints_writes_and_draws(output_of, tiny, tmp_path):
     exponentials."""
     far = planted(tiny, (2, 5))
     far["query"].values[1, 1:] *= 1e6
-    save_trajectory(far, tmp_path / "a.nc")
-    save_trajectory(tiny, tmp_path / "b.nc")
+    save_trajectory(far, "a.nc")
+    save_trajectory(tiny, "b.nc")
     out = output_of("analysis.circuits a.nc b.nc --csv a.csv --frames 7")
     for said in (
         "partial",
@@ -445,7 +445,7 @@ def test_the_command_prints_writes_and_draws(output_of, tiny, tmp_path):
         "fuzzy: most invariances are missing",
     ):
         assert said in out
-    with xr.open_dataset(tmp_path / "a-circuits.nc") as result:
+    with xr.open_dataset("a-circuits.nc") as result:
         assert result["label"].values[:2].tolist() == ["ideal", "none"]
         assert set(labels.CIRCUIT_LABELS) >= set(result["label"].values.tolist())
         assert result["reason"].values[1] == "attention scores more than 600 apart"
@@ -465,13 +465,13 @@ def test_the_command_prints_writes_and_draws(output_of, tiny, tmp_path):
     assert table[1][1] == "1"
 
 
-def test_the_command_accepts_runs_that_have_all_diverged(output_of, tiny, tmp_path):
+def test_the_command_accepts_runs_that_have_all_diverged(output_of, tiny):
     lost = tiny.copy()
     lost["last_step"], lost["status"] = (
         ("run", [8] * 4),
         ("run", np.full(4, 2, np.int8)),
     )
-    save_trajectory(lost, tmp_path / "a.nc")
+    save_trajectory(lost, "a.nc")
     assert "no successful run" in output_of("analysis.circuits a.nc")
 
 
@@ -494,9 +494,9 @@ def test_accuracies_of_trained_runs_are_those_of_all_sequences():
     assert result["successful"].values.any()
 
 
-def test_invariances_of_a_saved_trajectory_are_those_in_memory(tiny, tmp_path):
-    save_trajectory(tiny, tmp_path / "a.nc")
+def test_invariances_of_a_saved_trajectory_are_those_in_memory(tiny):
+    save_trajectory(tiny, "a.nc")
     xr.testing.assert_equal(
-        measure_invariances(open_trajectory(tmp_path / "a.nc")),
+        measure_invariances(open_trajectory("a.nc")),
         measure_invariances(tiny),
     )

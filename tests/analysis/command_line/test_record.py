@@ -120,9 +120,8 @@ MISTAKEN = {
 
 
 @pytest.mark.parametrize("name", MISTAKEN)
-def test_mistakes_in_a_record_are_named(name, monkeypatch, capsys, tmp_path):
+def test_mistakes_in_a_record_are_named(name, capsys):
     changes, words = MISTAKEN[name]
-    monkeypatch.chdir(tmp_path)
     functions = {
         "measure": lambda trajectory, selection: trajectory[["gradient_norm"]].isel(
             layer=0, drop=True
@@ -134,8 +133,7 @@ def test_mistakes_in_a_record_are_named(name, monkeypatch, capsys, tmp_path):
         analysis.main(options)
 
 
-def test_all_columns_are_printed_without_columns(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def test_all_columns_are_printed_without_columns(capsys):
     analysis = Analysis(
         name="own",
         measure=lambda trajectory, selection: trajectory[["gradient_norm"]].isel(
@@ -149,11 +147,7 @@ def test_all_columns_are_printed_without_columns(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("files_first", [False, True])
-def test_an_error_in_the_figure_loses_neither_table_nor_result(
-    files_first, monkeypatch, capsys, tmp_path
-):
-    monkeypatch.chdir(tmp_path)
-
+def test_an_error_in_the_figure_loses_neither_table_nor_result(files_first, capsys):
     def plot(result, axes):
         axes.plot(result["no variable"])
 
@@ -173,8 +167,7 @@ def test_an_error_in_the_figure_loses_neither_table_nor_result(
         assert result.attrs["result_of"] == __name__
 
 
-def test_a_wrong_column_loses_no_result(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def test_a_wrong_column_loses_no_result():
     analysis = Analysis(
         name="own",
         measure=lambda trajectory, selection: trajectory[["gradient_norm"]].sum(),

@@ -336,16 +336,16 @@ def test_moments_have_the_values_of_their_frames(transformers):
 def test_files_are_compared_by_the_settings_that_differ(
     transformers, trajectory, output_of, tmp_path
 ):
-    save_trajectory(transformers, tmp_path / "four.nc")
+    save_trajectory(transformers, "four.nc")
     flat = simulate(
         TransformerSettings(n=7, dim=2, heads=2, attention_rate=0.5),
         runs=3,
         steps=40,
     )
-    save_trajectory(flat, tmp_path / "flat.nc")
+    save_trajectory(flat, "flat.nc")
     out = output_of("analysis.audit four.nc flat.nc --csv t.csv --x dim --out both.nc")
     assert "renamed tokens" in out
-    table = pd.read_csv(tmp_path / "t.csv")
+    table = pd.read_csv("t.csv")
     last = table[table["moment"] == "last"]
     assert last[["file", "attention_rate", "dim", "runs", "space"]].values.tolist() == [
         ["four.nc", 1, 6, 2, "whole"],
@@ -359,8 +359,8 @@ def test_files_are_compared_by_the_settings_that_differ(
     assert panels[0].get_xlabel() == "d"
     curves = ["attention rate α = 0.5", "attention rate α = 1"]
     assert panels[0].get_legend_handles_labels()[1] == curves
-    save_trajectory(trajectory, tmp_path / "modular.nc")
-    save_trajectory(trajectory, tmp_path / "again.nc")
+    save_trajectory(trajectory, "modular.nc")
+    save_trajectory(trajectory, "again.nc")
     assert re.search("again.nc +last", output_of("analysis.audit modular.nc again.nc"))
     assert (tmp_path / "audits.png").stat().st_size > 1000
 

@@ -217,7 +217,7 @@ def test_the_command_prints_writes_and_draws(system, trajectories, output_of, tm
         assert result.attrs["title"] == "Linearised flow along a run"
         assert result["step"].values.tolist() == [0, 8, 12]
         result.load()
-    with open(tmp_path / "found.csv") as file:
+    with open("found.csv") as file:
         table = list(csv.DictReader(file))
     assert [row["step"] for row in table] == ["0", "8", "12"]
     sharpness = result["sharpness"].values[:, 1]
@@ -257,7 +257,7 @@ def test_extreme_eigenvalues_of_one_run_and_frame_are_drawn(
     assert (
         "-%" not in said
     )  # nothing is said of all negative directions, which are not known
-    with xr.open_dataset(tmp_path / "one.nc") as result:
+    with xr.open_dataset("one.nc") as result:
         assert result.sizes["run"] == 1
         assert result["growth_rate"].notnull().all()
         assert result["growing_modes"].notnull().all() == (system == "particles")
@@ -273,7 +273,7 @@ def test_ensembles_of_which_most_or_all_runs_have_diverged_are_drawn(
     trajectory = open_trajectory(trajectories / f"{system}.nc").load()
     trajectory["last_step"].values[:] = [4] * 6 + [12 if left else 4]
     trajectory["status"].values[:] = 2
-    save_trajectory(trajectory, tmp_path / "lost.nc")
+    save_trajectory(trajectory, "lost.nc")
     words = ("--steps", 2) if left else ("--at", 12)
     out = output_of("analysis.curvature lost.nc", *words)
     last = next(

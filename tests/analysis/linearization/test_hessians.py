@@ -434,16 +434,16 @@ def test_sharpness_accounts_for_learning_rates_of_layers(dense, monkeypatch):
     assert result["sharpness"].item() == pytest.approx(limit, rel=1e-8)
 
 
-def test_the_curvature_of_a_finetuned_run_is_that_of_its_own_task(tmp_path):
+def test_the_curvature_of_a_finetuned_run_is_that_of_its_own_task():
     simulate(
         SparseSettings(data=64, hidden=4),
         runs=2,
         steps=2,
         every=2,
-        out=tmp_path / "first.nc",
+        out="first.nc",
     )
     settings = SparseSettings(
-        data=64, hidden=4, vocab=3, start=str(tmp_path / "first.nc"), start_step=-1
+        data=64, hidden=4, vocab=3, start="first.nc", start_step=-1
     )
     trajectory = simulate(settings, runs=2, steps=2, every=2)
     assert json.loads(trajectory.attrs["config_json"])["vocab"] == 3

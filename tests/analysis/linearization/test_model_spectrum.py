@@ -101,7 +101,7 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
     model = Attention(12, 48)
     record_training(tmp_path / "mine.nc", model, steps=20, every=20)
     given, options = model_loss(model.eval()), SpectrumOptions(eigenvalues=3)
-    trajectory = dynamics.open_trajectory(tmp_path / "mine.nc")
+    trajectory = dynamics.open_trajectory("mine.nc")
     result = model_curvature(trajectory, given, [1], options).isel(run=0, step=0)
     recorded_model = RecordedModel(trajectory, given)
     assert recorded_model.size > 2000
@@ -173,7 +173,7 @@ def test_the_estimated_trace_has_its_standard_error(generator):
 
 
 @pytest.fixture
-def quadratic(tmp_path, generator):
+def quadratic(generator):
     """A recorded quadratic loss whose update is planted along its second and its last
     but one eigenvector."""
     values = np.concatenate([[-2.0, -1.0], np.linspace(0.1, 0.5, 16), [4.0, 5.0]])
@@ -181,7 +181,7 @@ def quadratic(tmp_path, generator):
     weight = torch.nn.Parameter(torch.from_numpy(3 * turn[:, -1] + 4 * turn[:, 5]))
     model = torch.nn.ParameterDict({"w": weight})
     with dynamics.record(
-        model, torch.optim.SGD([weight], lr=0.25), tmp_path / "q.nc", weights=True
+        model, torch.optim.SGD([weight], lr=0.25), "q.nc", weights=True
     ) as recording:
         weight.grad = torch.from_numpy(-4 * (0.6 * turn[:, 1] + 0.8 * turn[:, -2]))
         recording.training.optimizers[0].step()
@@ -190,7 +190,7 @@ def quadratic(tmp_path, generator):
         lambda parameters, batch: parameters["w"] @ product(parameters["w"]) / 2,
         lambda: [None],
     )
-    return dynamics.open_trajectory(tmp_path / "q.nc"), loss, values
+    return dynamics.open_trajectory("q.nc"), loss, values
 
 
 def test_fractions_of_a_planted_gradient_and_update(quadratic):
@@ -294,7 +294,7 @@ def test_frames_after_divergence_are_nan_and_recorded_learning_rates_are_used(tm
         torch.manual_seed(seed)
         model, path = Attention(4, 4), tmp_path / f"{seed}.nc"
         record_training(path, model, seed=seed, nan_at=nan_at, decay=0.5)
-    trajectory = dynamics.open_trajectory(str(tmp_path / "?.nc"))
+    trajectory = dynamics.open_trajectory("?.nc")
     result = model_curvature(trajectory, model_loss(model), [1, 4], SpectrumOptions(1))
     assert np.isfinite(result["eigenvalue"]).all(axis=-1).values.tolist() == [
         [True, True],
@@ -511,9 +511,9 @@ def test_bad_loss_files_are_refused_in_one_line(recorded, typed, tmp_path, name)
         "analysis.curvature",
         recorded[0],
         "--loss",
-        tmp_path / "bad.py",
+        "bad.py",
         "--out",
-        tmp_path / "o.nc",
+        "o.nc",
     )
     assert code == 2
     assert errors.startswith("error: --loss: found ")
@@ -561,7 +561,7 @@ def test_the_command_prints_writes_and_draws(recorded, typed, tmp_path):
     assert "tolerance 1e-06" in out
     assert "same data" not in out
     assert (tmp_path / "found.png").stat().st_size > 20_000
-    with xr.open_dataset(tmp_path / "found.nc") as result:
+    with xr.open_dataset("found.nc") as result:
         assert result.attrs["title"] == "Curvature of a recorded model"
         trajectory = dynamics.open_trajectory(recorded[0])
         assert result["loss"][0].values == pytest.approx(
@@ -598,7 +598,7 @@ def test_an_interrupted_command_writes_the_frames_that_are_measured(
     assert code == 130
     assert "4 frames are not measured" in out
     assert "for train: same data, mode and buffers?" in out
-    with xr.open_dataset(tmp_path / "found.nc") as result:
+    with xr.open_dataset("found.nc") as result:
         assert np.isfinite(result["sharpness"]).values.tolist() == [
             [True, False, False, False, False]
         ]
@@ -641,15 +641,11 @@ def test_a_model_file_without_loss_gives_the_cross_entropy_of_its_training_pairs
         dynamics.recorded_loss(recorded, model_of(trajectory, training_pairs=None))
 
 
-def test_other_files_and_options_are_refused_in_one_line(
-    recorded, typed, tmp_path, monkeypatch
-):
+def test_other_files_and_options_are_refused_in_one_line(recorded, typed, monkeypatch):
     code, _, errors = typed("analysis.curvature", recorded[0])
     assert (code, errors.count("\n")) == (2, 1)
     assert "--loss: found none for a recorded model" in errors
-    code, _, errors = typed(
-        "analysis.curvature", recorded[0], "--loss", tmp_path / "nowhere.py"
-    )
+    code, _, errors = typed("analysis.curvature", recorded[0], "--loss", "nowhere.py")
     assert (code, "nowhere.py" in errors) == (2, True)
     with pytest.raises(
         SettingsError,
@@ -695,9 +691,9 @@ def test_other_files_and_options_are_refused_in_one_line(
         ),
     ],
 )
-def test_second_moments_of_other_optimizers_are_refused(tmp_path, create, message):
+def test_second_moments_of_other_optimizers_are_refused(create, message):
     model = torch.nn.Linear(2, 2)
     with pytest.raises(SettingsError, match=message):
         dynamics.record(
-            model, create(list(model.parameters())), tmp_path / "mine.nc", moments=True
+            model, create(list(model.parameters())), "mine.nc", moments=True
         )

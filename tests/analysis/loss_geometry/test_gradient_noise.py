@@ -18,7 +18,7 @@ TARGETS = (INPUTS @ torch.tensor([1.0, -1.0, 0.5, 0.0]).double()).sign()
 def linear(tmp_path):
     """A recorded linear regression with two batches."""
     layer = torch.nn.Linear(4, 1, bias=False)
-    torch.save(layer.state_dict(), tmp_path / "linear-0.pt")
+    torch.save(layer.state_dict(), "linear-0.pt")
 
     def loss(parameters, batch):
         return (batch[0] @ parameters["weight"][0] - batch[1]).square().mean() / 2

@@ -31,7 +31,7 @@ def valley(x, y):
 def points(tmp_path):
     """A model of two parameters with four frames."""
     for step, position in enumerate(POSITIONS):
-        torch.save({"place": position}, tmp_path / f"point-{step}.pt")
+        torch.save({"place": position}, f"point-{step}.pt")
 
     def loss(parameters, batch):
         return valley(*parameters["place"]) + 0 * batch.sum()

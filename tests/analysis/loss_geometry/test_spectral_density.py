@@ -24,7 +24,7 @@ def test_the_quadrature_has_the_spectrum_of_a_model_of_2000_parameters(tmp_path)
     layers = torch.nn.Linear(30, 40), torch.nn.Tanh(), torch.nn.Linear(40, 18)
     net = torch.nn.Sequential(*layers)
     x, y = torch.randn(100, 30).double(), torch.randn(100, 18).double()
-    torch.save(net.state_dict(), tmp_path / "net-0.pt")
+    torch.save(net.state_dict(), "net-0.pt")
 
     def loss(parameters, batch):
         output = torch.func.functional_call(net, dict(parameters), (batch[0],))

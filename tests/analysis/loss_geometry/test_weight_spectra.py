@@ -21,7 +21,7 @@ STATES = [
 
 def test_matrices_with_given_singular_values(tmp_path):
     for step, matrix in enumerate(STATES):
-        torch.save({"m": matrix, "v": matrix.sum(0)}, tmp_path / f"model-{step}.pt")
+        torch.save({"m": matrix, "v": matrix.sum(0)}, f"model-{step}.pt")
     trajectory = dynamics.collect_checkpoints([tmp_path], weights=True)
     result = weight_spectra(trajectory, range(4), values=2).isel(run=0)
     matrix, vector = result.sel(layer="m"), result.sel(layer="v")

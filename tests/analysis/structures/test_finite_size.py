@@ -102,10 +102,7 @@ def test_the_design_has_each_size_with_its_runs():
 # -------------------------------------------------------------------------- the command
 
 
-def test_the_command_measures_what_single_simulations_give(
-    typed, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_the_command_measures_what_single_simulations_give(typed):
     code, said, errors = typed(
         "analysis.scaling", *LINE.split(), "--csv", "-", "--out", "s.nc"
     )
@@ -140,15 +137,12 @@ def test_the_command_measures_what_single_simulations_give(
             for name in ("circles", "formation", "imperfections")
         ]
         assert_allclose(outcome, expected)
-    assert imread(tmp_path / "s.png").shape[0] > 400
-    with xr.open_dataset(tmp_path / "s.nc") as result:
+    assert imread("s.png").shape[0] > 400
+    with xr.open_dataset("s.nc") as result:
         assert result["circle"].dims == ("n", "fa", "run")
 
 
-def test_finished_points_are_found_and_others_are_left_out(
-    typed, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_finished_points_are_found_and_others_are_left_out(typed, tmp_path):
     words = ["analysis.scaling", *LINE.split()]
     code, _, errors = typed(*words, "--finished")
     assert code == 2
@@ -167,8 +161,7 @@ def test_finished_points_are_found_and_others_are_left_out(
     )
 
 
-def test_sizes_with_different_runs_are_compared(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def test_sizes_with_different_runs_are_compared():
     designs = structures.plan_scaling(
         ParticleSettings(), (5, 7), (1.0, 2.0), (6, 3), lengths=(20,)
     )

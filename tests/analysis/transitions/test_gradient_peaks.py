@@ -348,7 +348,7 @@ def test_legends_do_not_cover_titles(
 
 
 def test_the_command(planted, particles, output_of, tmp_path):
-    save_trajectory(planted, tmp_path / "a.nc")
+    save_trajectory(planted, "a.nc")
     out = output_of("analysis.gradients a.nc --csv t.csv")
     rows = [
         line.split("peak")[1].split()
@@ -372,9 +372,9 @@ def test_the_command(planted, particles, output_of, tmp_path):
         pytest.approx(1 / 1001),
     ]  # of spikes
     assert "shifts by 5 to 10 frames" in out
-    with xr.open_dataset(tmp_path / "a-gradients.nc") as result:
+    with xr.open_dataset("a-gradients.nc") as result:
         assert result["share"].dims == ("layer", "kind")
         assert result["correlation_at_lag"].attrs["units"] == "1"
     assert (tmp_path / "a-gradients.png").stat().st_size > 10_000
-    save_trajectory(particles, tmp_path / "p.nc")
+    save_trajectory(particles, "p.nc")
     output_of("analysis.gradients p.nc --run 1")

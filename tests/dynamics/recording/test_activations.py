@@ -61,11 +61,9 @@ def test_activations_change_no_bit_of_the_training(training, tmp_path):
     assert torch.equal(*weights)
 
 
-def test_wrong_arguments(training, tmp_path):
+def test_wrong_arguments(training):
     model, optimizer, x = training
     with pytest.raises(SettingsError, match="activations: found mlp"):
-        dynamics.record(
-            model, optimizer, tmp_path / "a.nc", activations={"m": "mlp"}, probe=x
-        )
+        dynamics.record(model, optimizer, "a.nc", activations={"m": "mlp"}, probe=x)
     with pytest.raises(SettingsError, match="probe: found none"):
-        dynamics.record(model, optimizer, tmp_path / "a.nc", activations={"m": "0"})
+        dynamics.record(model, optimizer, "a.nc", activations={"m": "0"})

@@ -122,7 +122,7 @@ def test_the_loss_of_transformers_is_that_of_the_whole_batch(
         logging_steps=1,
     )
     logged = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    recorded = dynamics.open_trajectory(tmp_path / "trainer.nc")["loss"]
+    recorded = dynamics.open_trajectory("trainer.nc")["loss"]
     assert_allclose(recorded.sel(split="train")[0, 1:], logged, rtol=1e-3)
 
 

@@ -160,8 +160,8 @@ def test_checkpoints_of_every_form_are_read(tmp_path, save):
     trajectory = dynamics.collect_checkpoints(
         paths, "embed.weight", variables=variables, weights=True, modulus=5, **options
     )
-    dynamics.save_trajectory(trajectory, tmp_path / "out.nc")
-    trajectory = dynamics.open_trajectory(tmp_path / "out.nc")
+    dynamics.save_trajectory(trajectory, "out.nc")
+    trajectory = dynamics.open_trajectory("out.nc")
     assert trajectory["step"].values.tolist() == list(STEPS)
     for step in STEPS:
         expected = state(step)["embed.weight"].numpy()
@@ -184,20 +184,18 @@ def test_the_signature_is_that_of_a_recorded_model(tmp_path):
         torch.save(item.state_dict(), tmp_path / name / "0.pt")
         collected = dynamics.collect_checkpoints([tmp_path / name], weights=True)
         result.append(dynamics.read_settings(collected).signature)
-    recorded = dynamics.record(
-        model, optimizer, tmp_path / "mine.nc"
-    ).settings.signature
+    recorded = dynamics.record(model, optimizer, "mine.nc").settings.signature
     assert result[0] == recorded != result[1]
 
 
 def test_missing_checkpoints_are_named(tmp_path):
     for step in (10, 20, 30, 50, 60, 70):
-        torch.save(state(step), tmp_path / f"{step}.pt")
+        torch.save(state(step), f"{step}.pt")
     trajectory = dynamics.collect_checkpoints([tmp_path], "embed.weight")
     assert dynamics.missing_steps(trajectory) == [40]
     assert trajectory["step"].values.tolist() == [10, 20, 30, 50, 60, 70]
-    dynamics.save_trajectory(trajectory, tmp_path / "out.nc")
-    assert dynamics.open_trajectory(tmp_path / "out.nc")["step"].values[0] == 10
+    dynamics.save_trajectory(trajectory, "out.nc")
+    assert dynamics.open_trajectory("out.nc")["step"].values[0] == 10
 
 
 class Harmful:
@@ -267,7 +265,7 @@ MISTAKES = [
 
 def test_a_single_file_has_the_step_that_its_name_says(tmp_path):
     for name, step in (("ck-2000", 2000), ("grok113", 0), ("epoch=3-step=40", 40)):
-        torch.save(state(1), tmp_path / f"{name}.pt")
+        torch.save(state(1), f"{name}.pt")
         trajectory = dynamics.collect_checkpoints(
             [tmp_path / f"{name}.pt"], embedding="embed.weight"
         )
@@ -283,10 +281,8 @@ def test_values_of_args_are_given_to_a_module(tmp_path):
 
 
 def test_a_single_file_of_layers_with_numbers_is_no_series(tmp_path):
-    torch.save({"params": nested(3), "step": 3}, tmp_path / "one.pt")
-    torch.save(
-        {"params": {"model": nested(3), "average": nested(4)}}, tmp_path / "two.pt"
-    )
+    torch.save({"params": nested(3), "step": 3}, "one.pt")
+    torch.save({"params": {"model": nested(3), "average": nested(4)}}, "two.pt")
     one = dynamics.collect_checkpoints([tmp_path / "one.pt"], weights=True)
     assert {"parameter.0.kernel", "parameter.1.kernel"} < set(one.data_vars)
     with pytest.raises(SettingsError, match=r"one of params.model, params.average"):
@@ -297,9 +293,9 @@ def test_masks_of_attention_are_buffers(tmp_path):
     mask = torch.full((3, 3), -torch.inf).triu(1)
     constants = {"attn.mask": mask, "attn.IGNORE": torch.tensor(-torch.inf)}
     for step in (0, 10):
-        torch.save(state(step) | constants, tmp_path / f"{step}.pt")
+        torch.save(state(step) | constants, f"{step}.pt")
     trajectory = dynamics.collect_checkpoints([tmp_path], weights=True)
-    dynamics.save_trajectory(trajectory, tmp_path / "saved.nc")
+    dynamics.save_trajectory(trajectory, "saved.nc")
     scores = torch.randn(3, 3)
     recorded = torch.from_numpy(trajectory["buffer.attn.mask"].values[0, 1])
     assert torch.equal((scores + recorded).softmax(1), (scores + mask).softmax(1))

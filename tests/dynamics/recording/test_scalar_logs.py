@@ -71,8 +71,7 @@ def test_other_files_are_refused(tmp_path, text, message):
         collect_scalars([write(tmp_path / "log.csv", text)])
 
 
-def test_events_of_a_log(tmp_path, output_of, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_events_of_a_log(tmp_path, output_of):
     rows = [f"{step},{2 if step < 500 else 0.1}" for step in range(0, 1000, 5)]
     write(tmp_path / "log.csv", "\n".join(["Step,loss", *rows]))
     assert "frames      200, from step 0 to 995" in output_of("sims.collect", "log.csv")
