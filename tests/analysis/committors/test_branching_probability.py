@@ -126,31 +126,6 @@ def test_explained_variance_is_that_between_runs(generator):
     assert explained_variance(result).value == pytest.approx(1 / 3, abs=0.03)
 
 
-def test_seed_2_is_decided_late_and_the_other_particles_from_the_start():
-    """The trial that led to this analysis: f_a = 2, displacements of 1%."""
-    source = simulate(ParticleSettings(fa=2.0), runs=4, steps=100, every=100)
-    result = committor(source, "circle", [0, 10, 20, 30, 60], 100)
-    p = result["committor"].isel(displacement=0)
-    assert (p.isel(run=2) >= [0, 0, 0.5, 0.7, 0.97]).all()
-    assert (p.isel(run=2) <= [0.2, 0.35, 0.75, 0.9, 1]).all()
-    assert (p.isel(run=[0, 3]) < 0.1).all()
-    assert (p.isel(run=1) > 0.9).all()
-    assert 12 < float(result["decision_step"][2]) < 24
-
-
-@pytest.mark.slow
-def test_the_initial_weights_of_six_networks_decide():
-    """The trial of CA's network: weight decay 1, displacements of 20%."""
-    source = simulate(ModularSettings(weight_decay=1.0), runs=6, every=25)
-    result = committor(source, "circle", [0, 25], 40, 0.2)
-    first, later = result["committor"].values[:, :, 0].T
-    assert result["outcome"].values.tolist() == [1, 0, 0, 0, 0, 0]
-    assert first[0] > 0.7
-    assert (first[1:] < 0.35).all()
-    assert later[0] > 0.95
-    assert (later[1:] < 0.25).all()
-
-
 def test_the_command(source, output_of):
     text = output_of("analysis.fate a.nc --copies 5 --frames 3 --displace .01 .1")
     assert "8 states, 80 copies until step 60" in text

@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.linearization import force_jacobian, force_spectra
-from analysis.linearization.eigenmodes import sorted_eigenmodes
 from analysis.linearization.force_jacobian import (
     constrained_field,
     force_and_jacobian,
@@ -291,26 +290,6 @@ def test_at_rest_the_modes_are_those_of_the_real_step(rested):
         )
         assert_allclose(np.sort_complex(real), np.sort_complex(expected), atol=1e-6)
         assert growth[0] < 0  # it got there, so nothing grows
-
-
-def test_at_rest_common_rotation_is_a_null_mode_and_hides_no_other(rested):
-    trajectory, _, still = rested
-    x = trajectory["embedding"].values[still[0], -1]
-    field = force_and_jacobian(x, RESTED)
-    kept = np.stack([np.tile([1.0, 0], 7), np.tile([0, 1.0], 7), x.ravel()], -1)
-    with_turns = np.linalg.qr(kept, mode="complete")[0][:, 3:]
-    pull = (x * field.force).sum() / x.size
-    whole = sorted_eigenmodes(
-        np.linalg.eigvals(
-            with_turns.T @ field.jacobian @ with_turns - pull * np.eye(11)
-        )
-    )
-    without = sorted_eigenmodes(
-        force_jacobian.finite_eigenvalues(constrained_field(x, field, RESTED).jacobian)
-    )
-    null = np.abs(whole.growth + 1j * whole.rotation).argmin()
-    assert abs(whole.growth[null]) < 1e-7 * np.abs(whole.growth).max()
-    assert_allclose(np.delete(whole.growth, null), without.growth, rtol=1e-6)
 
 
 def test_particles_in_one_point_and_diverged_runs_have_no_modes(rested):

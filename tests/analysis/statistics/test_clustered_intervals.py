@@ -22,16 +22,6 @@ def test_a_share_of_independent_events_has_the_exact_interval():
     )
 
 
-def test_events_that_go_together_in_a_run_count_for_fewer(generator):
-    apart = clustered_binomial_interval(generator.binomial(5, 0.5, 40), np.full(40, 5))
-    together = clustered_binomial_interval(5 * (np.arange(40) % 2), np.full(40, 5))
-    assert together.high - together.low > 1.8 * (apart.high - apart.low)
-    exact = stats.binomtest(20, 40).proportion_ci(
-        method="exact"
-    )  # as many as there are runs
-    assert together.low == pytest.approx(exact.low, abs=0.01)
-
-
 def test_the_interval_of_a_median_covers_as_often_as_it_says(generator):
     for count in (6, 15, 100):
         result = [

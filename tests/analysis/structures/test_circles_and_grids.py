@@ -7,11 +7,9 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.spatial import cKDTree
 
 from analysis.structures import circles_and_grids as structures
 from analysis.structures.nearest_points import nearest_other_points
-from dynamics.tasks import all_pairs, modular_sum
 from tests import naive
 from tests.polygons import polygon
 
@@ -47,19 +45,6 @@ def test_structures_do_not_depend_on_scale(exponent, generator):
     assert_array_equal(structures.circularity(scaled), structures.circularity(x))
 
 
-@pytest.mark.parametrize("n", [59, 199])
-def test_the_k_d_tree_of_scipy_agrees_at_a_large_modulus(generator, n):
-    x = generator.standard_normal((n, 2))
-    pairs = all_pairs(n)
-    sums, residue = x[pairs].sum(axis=1), modular_sum(pairs, n)
-    nearest = cKDTree(sums).query(sums, k=2)[1]
-    other = np.where(
-        nearest[:, 0] == np.arange(len(sums)), nearest[:, 1], nearest[:, 0]
-    )
-    assert_array_equal(structures.imperfect_pair_sums(x), residue[other] != residue)
-    assert structures.count_imperfections(x) == structures.imperfect_pair_sums(x).sum()
-
-
 def arrangements(n, generator):
     """Embeddings of n tokens whose pair sums have no, some, or nearly only equal
     distances."""
@@ -91,7 +76,9 @@ def test_the_tree_gives_what_plain_loops_give(generator, monkeypatch):
     monkeypatch.setattr(structures, "_TREE_PAIRS", 0)
     for n in (2, 7, 12):
         for x in arrangements(n, generator):
-            assert structures.count_imperfections(x) == naive.imperfections(x, n)
+            expected = naive.imperfections(x, n)
+            assert structures.count_imperfections(x) == expected
+            assert structures.imperfect_pair_sums(x).sum() == expected
 
 
 @given(
