@@ -105,20 +105,19 @@ def make_bokeh_panel(
 
 def _empty_figure(panel: Panel) -> figure:
     """An empty figure with fixed limits, in a square frame."""
-    (left, right), (low, high) = panel.x, panel.y
+    limits = np.array([panel.x, panel.y])
     if panel.equal:  # the same scale on both axes
-        half = max(right - left, high - low) / 2
-        left, right = (left + right) / 2 - half, (left + right) / 2 + half
-        low, high = (low + high) / 2 - half, (low + high) / 2 + half
+        half = np.ptp(limits, axis=1).max() / 2
+        limits = np.add(limits.mean(axis=1, keepdims=True), [-half, half])
+    x_range, y_range = limits.tolist()
     plot = figure(
         min_border_left=LEFT,
         min_border_right=RIGHT,
         min_border_top=TOP,
         min_border_bottom=BOTTOM,
-        sizing_mode="stretch_width",
         styles=_SQUARE_FRAME,
-        x_range=(left, right),
-        y_range=(low, high),
+        x_range=x_range,
+        y_range=y_range,
         y_axis_type="log" if panel.log else "linear",
         tools="",
         name=panel.title,

@@ -17,14 +17,12 @@ def setting_widget(settings: param.Parameterized, name: str) -> Widget:
         "title": parameter.label,
         "step": parameter.step or 1,
         "value": getattr(settings, name),
-        "sizing_mode": "stretch_width",
     }
     made: Slider | Spinner
     if isinstance(parameter, param.Integer):
         made = Spinner(mode="int", low=low, high=high, **looks)
     else:
-        how = {"format": "0[.]0[0000]", "tooltips": False, "margin": (0, 8, 8, 8)}
-        made = Slider(start=low, end=high, **how, **looks)
+        made = Slider(start=low, end=high, format="0[.]0[0000]", **looks)
 
     def turn(attribute: str, old: Any, new: Any) -> None:
         if new is None:  # the field was emptied

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from bokeh.models import Column, ColumnDataSource, DataRange1d
@@ -130,7 +129,6 @@ class LiveCharts:
             y_axis_type="log" if log else "linear",
             tools="",
             height=170,
-            sizing_mode="stretch_width",
             name=chart.title,
             min_border_left=52,
             html_attributes={"data-name": chart.title},
@@ -143,11 +141,8 @@ class LiveCharts:
         )
         add_curve_hover(plot, plot.renderers[0], f"{unit} @x{values}")
         if chart.level is not None:
-            dashes: dict[str, Any] = {
-                "line_dash": "dashed",
-                "line_color": colour("muted"),
-            }
-            plot.hspan(chart.level, **dashes)
+            muted = colour("muted")
+            plot.hspan(chart.level, line_dash="dashed", line_color=muted)
         return Column(heading, plot, sizing_mode="stretch_width", margin=(8, 8, 0, 0))
 
     def clear(self) -> None:

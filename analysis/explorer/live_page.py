@@ -49,6 +49,7 @@ class LivePage:
         self.names = [name for name in settings.param if name not in ("name", "pace")]
         self.frames, self.due = 0, 0.0
         self.player = Player(document, self.frame, self.step, self.begin)
+        self.show, self.hide = self.player.show, self.player.hide
         self.clock = StatusLine("clock", align_self="center", min_width="240px")
         with style_in_use(style):
             self.charts = LiveCharts(charts, self.unit)
@@ -101,12 +102,6 @@ class LivePage:
         return ""
 
     # ------------------------------------------------------------- interface of a tab
-
-    def show(self) -> None:
-        self.player.show()
-
-    def hide(self, briefly: bool = False) -> None:
-        self.player.hide(briefly)
 
     def python(self, columns: int = 0) -> str:
         """Python lines that repeat the view."""

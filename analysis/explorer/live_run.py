@@ -201,13 +201,10 @@ class LiveTransformer(NetworkRun):
         """The strongest frequencies k of the embedding, with its positions in their
         planes, (token, 2)."""
         x = self.embedding[: self.settings.n]
-        strongest = (
-            1 + np.argsort(-progress_measures.fourier_norms(x), kind="stable")[:count]
-        )
-        return [
-            (int(k), (x - x.mean(axis=0)) @ panels.frequency_plane(x, int(k)))
-            for k in strongest
-        ]
+        norms = progress_measures.fourier_norms(x)
+        strongest = 1 + np.argsort(-norms, kind="stable")[:count]
+        centred = x - x.mean(axis=0)
+        return [(k, centred @ panels.frequency_plane(x, k)) for k in strongest.tolist()]
 
     @property
     def gini(self) -> float:

@@ -44,13 +44,10 @@ _WRITE_ADDRESS_CODE = """
 class Tab(Protocol):
     """The content of a tab, made when the tab is first opened."""
 
-    @property
-    def settings(self) -> param.Parameterized:
-        """Settings of the view, which the address holds."""
-
-    @property
-    def layout(self) -> UIElement:
-        """The Bokeh models of the tab."""
+    settings: Any
+    """Settings of the view, a `param.Parameterized`, which the address holds."""
+    layout: Any
+    """The Bokeh models of the tab."""
 
     def show(self) -> None:
         """The tab becomes visible."""

@@ -65,7 +65,6 @@ class Player:
             self.start_button,
             make_button("Step", one, "", ["key-ArrowRight"], width=64),
             make_button("Reset", anew, "", ["key-Home"], width=70),
-            margin=0,
             tags=[self.out, self.back],
         )
 

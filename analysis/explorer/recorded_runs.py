@@ -49,7 +49,7 @@ class RunsPage:
         self.message, self.bar = notice_div(), time_bar()
         self.status = Div(visible=False, tags=[])
         self.status.on_change("tags", self._look_at)
-        self.wall = Column(sizing_mode="stretch_width", margin=0)
+        self.wall = Column(sizing_mode="stretch_width")
         parts = (self.title, self.facts, self.message, self.bar, self.wall, self.status)
         self.layout = Row(
             self.side.layout,
@@ -205,10 +205,8 @@ class RunsPage:
     def _show(self, screen: Screen) -> None:
         """Put a screen on the page and send its buffers."""
         scene = screen.scenes[0]
-        self.title.text, self.facts.text = (
-            scene.title,
-            facts_line(scene, screen.frames[0]),
-        )
+        self.title.text = scene.title
+        self.facts.text = facts_line(scene, screen.frames[0])
         # each of two runs has its own title
         self.title.visible = self.facts.visible = len(screen.scenes) == 1
         screen.listen()

@@ -54,13 +54,14 @@ class RunSelector:
         self.order = self._select("order", list(RUN_ORDERS.items()))
         self.order.value = "place"
         mono = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
-        how: dict[str, str] = {"font_family": mono, "white_space": "pre"}
-        self.header = text_div("", 11, "muted", (0, 0, 2, 8), **how)
+        place = (0, 0, 2, 8)
+        self.header = text_div(
+            "", 11, "muted", place, font_family=mono, white_space="pre"
+        )
         self.runs = MultiSelect(
             title="runs",
             css_classes=["run-list"],
             stylesheets=[WIDGET_STYLES, style_sheet("run_list")],
-            sizing_mode="stretch_width",
         )
         self.runs.on_change("value", self._choose_run)
         self.other_file = self._select("second file", several, "other_file")
@@ -69,10 +70,8 @@ class RunSelector:
             "value",
             lambda attribute, old, new: self._set(other_run=int(new) if new else None),
         )
-        self.boxes = CheckboxGroup(
-            sizing_mode="stretch_width",
-            stylesheets=[WIDGET_STYLES, style_sheet("boxes")],
-        )
+        styles = [WIDGET_STYLES, style_sheet("boxes")]
+        self.boxes = CheckboxGroup(stylesheets=styles)
         self.boxes.on_change("active", self._choose_panels)
         self.layout = Column(
             self.file,
@@ -145,12 +144,8 @@ class RunSelector:
         entries, others: the runs of both files; titles: of all panels, by name; panels:
         names of those that are shown; split: that of the accuracies and losses of the
         list."""
-        s, self.entries, self.names, self._quiet = (
-            self.settings,
-            entries,
-            [*titles],
-            True,
-        )
+        s, self.entries, self.names = self.settings, entries, [*titles]
+        self._quiet = True
         self.file.value, self.other_file.value = s.file, s.other_file
         facts = [f"{len(entries)} run{'s' * (len(entries) != 1)}"]
         if split:

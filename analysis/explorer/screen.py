@@ -79,8 +79,7 @@ def panel_grid(
     ("auto-fill")."""
     columns = f"repeat({track}, minmax(min(100%, {width}px), 1fr))"
     looks: dict[str, str | None] = {"display": "grid", "grid-template-columns": columns}
-    sizes: dict[str, Any] = {"sizing_mode": "stretch_width", "margin": 0}
-    return Row(children=list(panels), styles=looks, **sizes)
+    return Row(children=list(panels), styles=looks, sizing_mode="stretch_width")
 
 
 def time_bar() -> Div:
@@ -122,7 +121,7 @@ class Screen:
         self.parts: list[dict[str, Any]] = []
         grids = [self._grid(lane) for lane in range(len(scenes))]
         self.parcel = ColumnDataSource()
-        self.layout = Row(children=grids, sizing_mode="stretch_width", margin=0)
+        self.layout = Row(children=grids, sizing_mode="stretch_width")
         self.layout.tags = [self.parcel]  # makes it part of the page
         Screen.made += 1
         self.arguments = {
@@ -167,7 +166,7 @@ class Screen:
             place = (0, 8, 3, 2)
             name = text_div(f"{_RUN_NAMES[lane]}: {title}", 15, margin=place, **rule)
             parts = [name, text_div(facts, 12, "muted", place), wall]
-        return Column(children=parts, sizing_mode="stretch_width", margin=0)
+        return Column(children=parts, sizing_mode="stretch_width")
 
     def _lane(self, lane: int) -> dict[str, Any]:
         scene, frames = self.scenes[lane], self.frames[lane]
