@@ -69,7 +69,6 @@ def main(options: Options) -> None:
 def _serve(options: Options) -> None:
     """Serve the page until interrupted. Raises SettingsError."""
     files = explorer.OpenFiles(options.trajectories)
-    files.warm()
     server, address = explorer.make_server(
         lambda document: explorer.fill_document(document, files), options.port
     )

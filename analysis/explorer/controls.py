@@ -4,34 +4,41 @@ from typing import Any
 
 import param
 from bokeh.document import Document
-from bokeh.models import ColumnDataSource, CustomJS, Slider, Spinner, Widget
+from bokeh.models import ColumnDataSource, CustomJS, Select, Slider, Spinner, Widget
 
 from analysis.explorer.theme import text_div
 
 
 def setting_widget(settings: param.Parameterized, name: str) -> Widget:
-    """The control of a number: a slider, or for an integer a field with buttons."""
+    """The control of a setting: a select for a choice, a field with buttons for an
+    integer, and a slider for another number."""
     parameter = settings.param[name]
-    low, high = parameter.bounds
-    looks: dict[str, Any] = {
-        "title": parameter.label,
-        "step": parameter.step or 1,
-        "value": getattr(settings, name),
-    }
-    made: Slider | Spinner
-    if isinstance(parameter, param.Integer):
-        made = Spinner(mode="int", low=low, high=high, **looks)
+    choices = {str(value): value for value in getattr(parameter, "objects", ())}
+
+    def shown() -> Any:
+        value = getattr(settings, name)
+        return str(value) if choices else value
+
+    looks: dict[str, Any] = {"title": parameter.label, "value": shown()}
+    made: Any
+    if choices:
+        options = list(zip(choices, parameter.names, strict=True))
+        made = Select(options=options, **looks)
     else:
-        made = Slider(start=low, end=high, format="0[.]0[0000]", **looks)
+        (low, high), looks["step"] = parameter.bounds, parameter.step
+        if isinstance(parameter, param.Integer):
+            made = Spinner(mode="int", low=low, high=high, **looks)
+        else:
+            made = Slider(start=low, end=high, format="0[.]0[0000]", **looks)
 
     def turn(attribute: str, old: Any, new: Any) -> None:
         if new is None:  # the field was emptied
-            made.value = getattr(settings, name)
+            made.value = shown()
         else:
-            setattr(settings, name, new)
+            setattr(settings, name, choices.get(new, new))
 
     made.on_change("value", turn)
-    settings.param.watch(lambda event: made.update(value=event.new), name)
+    settings.param.watch(lambda event: made.update(value=shown()), name)
     return made
 
 

@@ -13,7 +13,6 @@ from analysis.explorer.screen import panel_grid
 from analysis.explorer.theme import (
     LAST_IF_STACKED,
     STACKED,
-    parameter_select,
     text_div,
 )
 from analysis.explorer.view_code import live_view_code
@@ -73,9 +72,9 @@ class LivePage:
 
     def controls(self) -> list[UIElement]:
         """The controls beside the panels."""
-        widgets = [setting_widget(self.settings, name) for name in self.names]
-        pace = parameter_select(self.settings, "pace")
-        return [*widgets, pace, text_div(self.note, 12, "muted")]
+        names = (*self.names, "pace")
+        widgets = [setting_widget(self.settings, name) for name in names]
+        return [*widgets, text_div(self.note, 12, "muted")]
 
     # ------------------------------------------------------------ defined by subclasses
 

@@ -10,17 +10,13 @@ import xarray as xr
 from analysis.explorer.catalogue import (
     RESULT_ANALYSES,
     RunEntry,
-    first_run_to_show,
     read_result,
     run_catalogue,
     stored_result_path,
 )
-from analysis.explorer.screen import Screen, time_bar
-from analysis.explorer.view_settings import default_panel_names
 from analysis.panels.committor_panel import add_committor
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Scene
-from dynamics.errors import TrajectoryError
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.reader import open_trajectory
 
@@ -68,20 +64,6 @@ class OpenFiles:
             opened = OpenTrajectory(trajectory, entries, read_result(path, "fate"))
             self._opened[name] = now, opened
         return self._opened[name][1]
-
-    def warm(self) -> None:
-        """Read the first file and draw its first view, so that the first visitor does
-        not wait for imports.
-
-        Errors are ignored here; the page shows them."""
-        for name in list(self.paths)[:1]:
-            try:
-                opened = self.opened(name)
-                first = opened.scene(first_run_to_show(opened.entries))
-            except (TrajectoryError, OSError):
-                return
-            panels = default_panel_names([panel.name for panel in first.panels])
-            Screen([first], panels, time_bar(), None)
 
 
 def _file_stamp(path: Path) -> _Stamp:

@@ -12,8 +12,7 @@ from pathlib import Path
 from string import Template as StyleTemplate
 from typing import Any
 
-import param
-from bokeh.models import Button, Div, Select
+from bokeh.models import Button, Div
 from bokeh.themes import Theme
 from jinja2 import Environment, FileSystemLoader, Template
 
@@ -86,20 +85,6 @@ def notice_div() -> Div:
     empty."""
     made = text_div("", 13, "warning", (0, 0, 12, 0), white_space="pre-wrap")
     made.update(visible=False, html_attributes={"role": "status"})
-    return made
-
-
-def parameter_select(settings: param.Parameterized, name: str) -> Select:
-    """A select widget of the objects of a param selector."""
-    parameter = settings.param[name]
-    values = {str(value): value for value in parameter.objects}
-    options = [(str(value), label) for label, value in parameter.names.items()]
-    value = str(getattr(settings, name))
-    made = Select(title=parameter.label, options=options, value=value)
-    made.on_change(
-        "value", lambda attribute, old, new: setattr(settings, name, values[new])
-    )
-    settings.param.watch(lambda event: made.update(value=str(event.new)), name)
     return made
 
 
