@@ -34,7 +34,6 @@ def ensembles(tmp_path_factory):
             steps=120,
             every=2,
             out=folder / f"{name}.nc",
-            progress=False,
         ).close()
     return folder
 

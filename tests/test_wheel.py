@@ -88,9 +88,7 @@ def test_the_wheel_has_all_files_of_the_packages_and_needs_no_torch_for_particle
     (installed / "torch.py").write_text(
         "raise ModuleNotFoundError('torch is not installed')"
     )
-    simulate(
-        ParticleSettings(n=5), runs=2, steps=20, every=10, out="p.nc", progress=False
-    )
+    simulate(ParticleSettings(n=5), runs=2, steps=20, every=10, out="p.nc")
     run_from(
         tmp_path,
         sys.executable,

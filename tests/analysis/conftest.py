@@ -26,7 +26,7 @@ def small_runs(tmp_path_factory):
     folder, result = tmp_path_factory.mktemp("small-runs"), {}
     for name, (settings, options) in SMALL_RUNS.items():
         result[name] = folder / f"{name}.nc"
-        simulate(settings, runs=2, seed=3, out=result[name], progress=False, **options)
+        simulate(settings, runs=2, seed=3, out=result[name], **options)
     return result
 
 

@@ -29,14 +29,14 @@ def test_particles_are_simulated_and_compared_with_a_network(small_runs, typed):
 def test_two_particle_systems_are_compared_without_an_audit(typed):
     for name, fa in (("b.nc", 1.0), ("c.nc", 3.0)):
         settings = ParticleSettings(n=7, fa=fa)
-        simulate(settings, runs=3, steps=20, out=name, progress=False)
+        simulate(settings, runs=3, steps=20, out=name)
     _, out, _ = typed("analysis.compare", "b.nc", "c.nc")
     assert "Force audit" not in out
     assert " b-c-compare.png" in out
 
 
 def test_a_single_checkpoint_is_compared(typed):
-    simulate(ParticleSettings(n=7), runs=1, steps=0, out="one.nc", progress=False)
+    simulate(ParticleSettings(n=7), runs=1, steps=0, out="one.nc")
     for names in (("one.nc",), ("one.nc", "one.nc")):
         _, out, _ = typed("analysis.compare", *names)
         assert "shape distance between" in out
@@ -46,7 +46,7 @@ def test_a_single_checkpoint_is_compared(typed):
 @pytest.mark.parametrize("names", [("odd.nc",), ("odd.nc", "odd.nc")])
 def test_ensembles_that_have_all_diverged_are_compared(output_of, names):
     settings = ModularSettings(n=5, optimizer="sgd", lr=1e6)
-    simulate(settings, runs=3, steps=20, every=5, out="odd.nc", progress=False)
+    simulate(settings, runs=3, steps=20, every=5, out="odd.nc")
     out = output_of("analysis.compare", *names)
     assert "circles, fraction" in out
     assert "3 diverged and left out" in out

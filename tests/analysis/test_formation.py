@@ -76,7 +76,7 @@ def test_halfway_times_are_those_of_a_search_through_time(values):
 
 @pytest.fixture(scope="module")
 def template():
-    return simulate(ParticleSettings(n=N), runs=4, steps=STEPS, progress=False)
+    return simulate(ParticleSettings(n=N), runs=4, steps=STEPS)
 
 
 def planted(template):
@@ -250,9 +250,7 @@ def test_numbers_that_are_not_added_have_no_imperfections(template):
 
 
 def test_a_single_frame_has_a_table_without_times(typed):
-    whole = simulate(
-        ParticleSettings(n=7, fa=2.0), runs=3, steps=200, seed=1, progress=False
-    )
+    whole = simulate(ParticleSettings(n=7, fa=2.0), runs=3, steps=200, seed=1)
     one = whole.isel(step=[-1]).assign_attrs(branched_at=200, branch_of="whole.nc")
     save_trajectory(one, "one.nc")
     code, printed, _ = typed("analysis.formation", "one.nc", "--csv", "one.csv")
@@ -270,7 +268,7 @@ def test_a_single_frame_has_a_table_without_times(typed):
 
 
 def test_two_sizes_of_which_one_has_no_grids(template, output_of):
-    large = simulate(ParticleSettings(n=25), runs=3, steps=4, progress=False)
+    large = simulate(ParticleSettings(n=25), runs=3, steps=4)
     save_trajectory(planted(template), "a.nc")
     save_trajectory(large, "large.nc")
     for first, second in (("a", "large"), ("large", "a")):
@@ -297,8 +295,8 @@ def test_two_sizes_of_which_one_has_no_grids(template, output_of):
 def test_steps_of_different_systems_are_not_compared(template, output_of):
     save_trajectory(planted(template), "a.nc")
     settings, words = ModularSettings(n=N, hidden=4), {"runs": 3, "steps": 40}
-    simulate(settings, out="m.nc", progress=False, **words)
-    simulate(settings, out="metrics.nc", record="metrics", progress=False, **words)
+    simulate(settings, out="m.nc", **words)
+    simulate(settings, out="metrics.nc", record="metrics", **words)
     p_values = {}
     for clock in ("step", "normalised"):
         out = output_of(f"analysis.formation a.nc m.nc --clock {clock} --csv t.csv")

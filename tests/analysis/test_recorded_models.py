@@ -60,7 +60,7 @@ def pair(tmp_path_factory):
         record_plain_run(seed, folder / f"{seed}.nc", variables=variables)
     recorded = dynamics.open_trajectory(str(folder / "?.nc")).load()
     words = {"runs": len(SEEDS), "steps": STEPS, "every": EVERY}
-    return recorded, dynamics.simulate(SETTINGS, progress=False, **words)
+    return recorded, dynamics.simulate(SETTINGS, **words)
 
 
 def assert_close(result, expected, names, **tolerance):

@@ -31,7 +31,7 @@ def test_accuracies_are_those_of_the_runs(output_of, tmp_path):
     assert outcome.dims == ("kind", "vocab", "run")
     assert_array_equal(result["vocab"], [2, 3, 4])
     steps = 60 * BASE.epoch_steps
-    source = simulate(BASE, runs=6, steps=2 * steps, every=steps, progress=False)
+    source = simulate(BASE, runs=6, steps=2 * steps, every=steps)
     accuracy = source["accuracy"].sel(
         split="unseen" if "unseen" in source["split"].values else "test"
     )
@@ -41,7 +41,7 @@ def test_accuracies_are_those_of_the_runs(output_of, tmp_path):
     tuned = SparseSettings(
         **{**vars(BASE), "vocab": 3, "start": str(file), "start_step": steps}
     )
-    again = simulate(tuned, runs=6, steps=steps, every=steps, progress=False)
+    again = simulate(tuned, runs=6, steps=steps, every=steps)
     assert_allclose(
         outcome.sel(kind="finetuned", vocab=3),
         again["accuracy"].sel(split="unseen", step=steps),

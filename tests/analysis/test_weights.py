@@ -34,7 +34,7 @@ SMALL = ModularSettings(n=5, hidden=6)
 
 @pytest.fixture(scope="module")
 def trajectory():
-    return simulate(SMALL, runs=3, seed=7, steps=40, every=40, progress=False)
+    return simulate(SMALL, runs=3, seed=7, steps=40, every=40)
 
 
 def some_runs(seeds, circle, **values):
@@ -100,7 +100,7 @@ def test_runs_that_diverged_are_left_out(trajectory):
 @pytest.mark.parametrize("n", [1, 2])
 def test_measures_of_the_smallest_networks(n, dim):
     settings = ModularSettings(n=n, dim=dim, hidden=3, train_share=1.0)
-    trajectory = simulate(settings, runs=2, steps=3, every=3, progress=False)
+    trajectory = simulate(settings, runs=2, steps=3, every=3)
     result = mean_weight_measures(measure_weights(trajectory))
     assert result.runs == 2
     rays = result.mean["rays"].value
@@ -181,7 +181,7 @@ def test_the_command(output_of):
     assert table["runs"][2:].sum() == 4
     for _, row in table[:2].iterrows():
         settings = ModularSettings(n=5, hidden=6, weight_decay=row["weight_decay"])
-        trajectory = simulate(settings, runs=2, steps=30, every=30, progress=False)
+        trajectory = simulate(settings, runs=2, steps=30, every=30)
         sizes = np.abs(trajectory.isel(step=-1)).mean()
         assert row["weight"] == pytest.approx(float(sizes["hidden_weight"]))
         assert row["bias"] == pytest.approx(float(sizes["hidden_bias"]))

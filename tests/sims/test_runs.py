@@ -20,7 +20,6 @@ def test_runs_are_listed_with_their_state(typed, output_of, tmp_path):
         runs=2,
         steps=5,
         out="runs/done.nc",
-        progress=False,
     ).close()
     (tmp_path / "runs" / "broken.nc").write_bytes(b"broken")
     write_result(
@@ -46,7 +45,7 @@ def test_runs_are_listed_with_their_state(typed, output_of, tmp_path):
 @pytest.mark.parametrize("harm", ["truncated", "changed"])
 def test_a_check_fails_if_a_file_cannot_be_read(typed, output_of, tmp_path, harm):
     path = tmp_path / "runs" / "a.nc"
-    simulate(ParticleSettings(n=3), runs=2, steps=5, out=path, progress=False).close()
+    simulate(ParticleSettings(n=3), runs=2, steps=5, out=path).close()
     assert "right in 1 of 1 files" in output_of("sims.runs", "--check")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -68,9 +67,7 @@ def test_unfinished_and_diverged_runs_are_listed_as_such(diverging, tmp_path):
     assert describe_run_file(path, True)[1:3] == ("interrupted", "70 of 100")
     with trajectory_lock(tmp_path / "new.nc"):
         assert describe_run_file(tmp_path / "new.nc").status == "running"
-    simulate(
-        diverging, runs=2, steps=3, out="diverged.nc", record="metrics", progress=False
-    )
+    simulate(diverging, runs=2, steps=3, out="diverged.nc", record="metrics")
     row = describe_run_file(tmp_path / "diverged.nc")
     assert row.status == "done, 1 diverged"
     assert row.settings.endswith("--record metrics")

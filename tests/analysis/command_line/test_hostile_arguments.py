@@ -120,7 +120,7 @@ def folder(tmp_path_factory):
         ("s", sparse, 24),
     ):
         path = folder / f"{name}.nc"
-        simulate(settings, runs=3, steps=steps, out=path, progress=False).close()
+        simulate(settings, runs=3, steps=steps, out=path).close()
     record_own_model(folder)
     for name in ("folder", "folder.nc", "parts.nc.parts"):
         (folder / name).mkdir()

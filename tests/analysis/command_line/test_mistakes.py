@@ -252,9 +252,7 @@ def inputs(tmp_path_factory):
         ("m", SPARSE, {"steps": 24, "every": 4, "record": "metrics"}),
         ("seeds", SPARSE, {"steps": 24, "every": 4, "seed": 7}),
     ):
-        trajectory = simulate(
-            settings, runs=3, out=folder / f"{name}.nc", progress=False, **words
-        )
+        trajectory = simulate(settings, runs=3, out=folder / f"{name}.nc", **words)
         if name == "n":
             save_trajectory(trajectory.isel(run=[0, 2]), folder / "gap.nc")
     branch(folder / "s.nc", 4, out=folder / "branch.nc", lr=0.01)

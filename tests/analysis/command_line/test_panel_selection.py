@@ -8,7 +8,7 @@ from dynamics import ParticleSettings, simulate
 
 @pytest.fixture
 def draw(output_of):
-    simulate(ParticleSettings(n=5), runs=3, steps=9, out="p.nc", progress=False)
+    simulate(ParticleSettings(n=5), runs=3, steps=9, out="p.nc")
     return lambda words, code=0: output_of(*words.split(), code=code)
 
 

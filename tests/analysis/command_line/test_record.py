@@ -35,7 +35,6 @@ def drift(output_of, tmp_path, monkeypatch):
             steps=40,
             every=10,
             out=f"{name}.nc",
-            progress=False,
         )
     yield lambda words, code=0: output_of("drift", *words.split(), code=code)
     sys.modules.pop("drift", None)
@@ -89,12 +88,12 @@ def test_mistakes_are_explained_before_anything_is_written(drift, words, message
 
 
 def test_errors_name_the_trajectory(drift, output_of):
-    simulate(ParticleSettings(n=5), runs=2, steps=2, out="p.nc", progress=False)
+    simulate(ParticleSettings(n=5), runs=2, steps=2, out="p.nc")
     assert "p.nc: " in output_of("analysis.progress", "p.nc", "a.nc", code=1)
 
 
 def test_diverged_runs_are_announced(drift, diverging):
-    simulate(diverging, runs=2, steps=4, out="d.nc", progress=False)
+    simulate(diverging, runs=2, steps=4, out="d.nc")
     assert "d.nc: 1 runs diverged" in drift("d.nc")
 
 

@@ -140,7 +140,7 @@ def test_the_command(source, output_of):
 
 
 def test_decisions_are_compared_with_escapes_and_formation():
-    source = simulate(ParticleSettings(fa=2.0), runs=3, steps=100, progress=False)
+    source = simulate(ParticleSettings(fa=2.0), runs=3, steps=100)
     result = committor(source, "circle", [0, 20, 40], 30)
     lines = describe_events(source, result).split("\n")[1:]
     moment = plateau_escape_times(trajectory_scalar(source, "force"))["escape"]

@@ -33,6 +33,6 @@ def test_workers_count_the_same_copies(tmp_path):
     [("here", "scheduler: found here"), ("tcp://127.0.0.1:1", "in a file")],
 )
 def test_bad_input_is_said_in_one_line(scheduler, message):
-    source = simulate(SETTINGS, runs=1, steps=10, progress=False)
+    source = simulate(SETTINGS, runs=1, steps=10)
     with pytest.raises(SettingsError, match=message):
         committor(source, "circle", [0], 2, scheduler=scheduler)

@@ -129,7 +129,7 @@ def test_exponents_of_gradient_descent_are_those_of_products_of_hessians():
     settings = ModularSettings(
         n=5, hidden=4, optimizer="sgd", lr=0.3, weight_decay=0.01
     )
-    source = simulate(settings, runs=6, steps=28, progress=False)
+    source = simulate(settings, runs=6, steps=28)
     by_copies = largest_exponents(source, 20, 28, 2, span=1, size=1e-3)
     by_products = linearized_exponents(source, 20, 28, 2)
     errors = np.abs(by_copies - by_products).max(axis=1)
@@ -138,7 +138,7 @@ def test_exponents_of_gradient_descent_are_those_of_products_of_hessians():
 
 
 def test_products_of_derivatives_are_for_few_systems():
-    source = simulate(ModularSettings(n=5), runs=1, steps=4, progress=False)
+    source = simulate(ModularSettings(n=5), runs=1, steps=4)
     with pytest.raises(SettingsError, match="optimizer sgd without momentum"):
         linearized_exponents(source, 0, 2, 1)
 

@@ -39,7 +39,7 @@ def test_a_damaged_result_is_refused(tmp_path, monkeypatch, error):
     monkeypatch.setattr(xr, "open_dataset", read)
     with pytest.raises(SettingsError, match="another file or damaged"):
         check_result_path(path, {})
-    trajectory = simulate(ParticleSettings(n=5), runs=2, steps=2, progress=False)
+    trajectory = simulate(ParticleSettings(n=5), runs=2, steps=2)
     trajectory.encoding["source"] = str(tmp_path / "a.nc")
     path.rename(tmp_path / "a-fate.nc")
     assert stored_measure(trajectory, "committor") is None

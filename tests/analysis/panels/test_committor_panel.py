@@ -12,7 +12,7 @@ from dynamics import ParticleSettings, simulate
 
 @pytest.fixture(scope="module")
 def trajectory():
-    return simulate(ParticleSettings(n=7, fa=2.0), runs=3, steps=60, progress=False)
+    return simulate(ParticleSettings(n=7, fa=2.0), runs=3, steps=60)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ N = 7
 @pytest.fixture(scope="module", params=[2, 3])
 def trajectory(request):
     settings = ModularSettings(n=N, dim=request.param, hidden=12)
-    return simulate(settings, runs=1, steps=60, every=20, seed=4, progress=False)
+    return simulate(settings, runs=1, steps=60, every=20, seed=4)
 
 
 @pytest.fixture(scope="module")

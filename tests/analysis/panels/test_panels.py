@@ -62,7 +62,6 @@ def run(settings, runs, steps, every, record):
         every=every,
         seed=3,
         record=record,
-        progress=False,
     )
 
 

@@ -22,9 +22,7 @@ METRICS = ("loss", "accuracy", "gradient_norm", "update_norm")
 
 def train(steps=20, record="all", **changes):
     settings = dataclasses.replace(SETTINGS, **changes)
-    return simulate(
-        settings, runs=2, seed=3, steps=steps, every=1, record=record, progress=False
-    )
+    return simulate(settings, runs=2, seed=3, steps=steps, every=1, record=record)
 
 
 @pytest.fixture(scope="module")

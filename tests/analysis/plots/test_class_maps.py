@@ -36,7 +36,6 @@ def trained(runs=2, steps=60, record="all", **settings):
         steps=steps,
         seed=5,
         record=record,
-        progress=False,
     )
 
 
@@ -196,6 +195,4 @@ def test_a_loss_of_zero_stands_at_the_lower_edge():
 
 def test_a_class_map_of_another_system_is_refused():
     with pytest.raises(TrajectoryError, match="found particles, expected modular"):
-        class_map_figure(
-            simulate(ParticleSettings(n=3), runs=1, steps=1, progress=False)
-        )
+        class_map_figure(simulate(ParticleSettings(n=3), runs=1, steps=1))

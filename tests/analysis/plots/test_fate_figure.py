@@ -13,7 +13,7 @@ def is_wide(ends):
 
 
 def test_the_figure_shows_the_explained_variance_of_all_steps():
-    source = simulate(ParticleSettings(n=7, fa=2.0), runs=6, steps=40, progress=False)
+    source = simulate(ParticleSettings(n=7, fa=2.0), runs=6, steps=40)
     options = {"copies": 8, "displace": 0.3}
     results = {
         "two": committor(source, is_wide, [0, 20], **options),

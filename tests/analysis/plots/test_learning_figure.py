@@ -26,7 +26,7 @@ SMALL = SparseSettings(length=6, sparsity=2, data=60, batch=16, hidden=6)
 def planted(test, diverged=0):
     """A trajectory whose runs end at given test accuracies, the last of them
     diverged."""
-    trajectory = simulate(SMALL, runs=len(test), steps=8, progress=False)
+    trajectory = simulate(SMALL, runs=len(test), steps=8)
     trajectory["accuracy"].loc[{"split": "test", "step": 8}] = test
     if diverged:
         trajectory["last_step"][-diverged:] = 3
@@ -56,7 +56,7 @@ def test_a_row_counts_successes_among_all_runs():
 
 def test_missing_splits_are_empty():
     table = learning_table(
-        simulate(dataclasses.replace(SMALL, length=3), runs=2, steps=4, progress=False)
+        simulate(dataclasses.replace(SMALL, length=3), runs=2, steps=4)
     )
     assert table[[f"unseen{end}" for end in ENDS]].isna().all(axis=None)
     assert format_table(table, LEARNING_COLUMNS).endswith(" -")
@@ -86,9 +86,7 @@ def test_the_picture_of_few_runs(kind):
     if kind == "all diverged":
         trajectory = planted([0.5, 0.6], diverged=2)
     else:
-        trajectory = simulate(
-            SMALL, runs=1, steps=8 if kind == "one run" else 0, progress=False
-        )
+        trajectory = simulate(SMALL, runs=1, steps=8 if kind == "one run" else 0)
     drawn = plot_learning(trajectory)
     drawn.canvas.draw()
     low, high = drawn.axes[2].get_xlim()
@@ -104,9 +102,7 @@ def test_the_picture_of_a_transformer_shows_planes_of_frequencies(change, planes
     settings = TransformerSettings(
         n=5, dim=8, heads=2, train_share=0.6, task=change.get("task", "add")
     )
-    trajectory = simulate(
-        settings, runs=3, steps=6, record=change.get("record", "all"), progress=False
-    )
+    trajectory = simulate(settings, runs=3, steps=6, record=change.get("record", "all"))
     drawn = plot_learning(trajectory)
     planes_drawn = [axes for axes in drawn.axes if axes.get_title().startswith("W_E")]
     assert len(planes_drawn) == planes
@@ -123,7 +119,6 @@ def test_a_transformer_that_diverged_has_no_planes():
         TransformerSettings(n=5, dim=8, heads=2, train_share=0.6),
         runs=1,
         steps=6,
-        progress=False,
     )
     trajectory["last_step"][:], trajectory["status"][:] = 3, DIVERGED
     assert not any(

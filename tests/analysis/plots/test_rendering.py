@@ -95,7 +95,7 @@ def runs(tmp_path_factory):
     """A folder with a file of runs of each system."""
     folder = tmp_path_factory.mktemp("rendering")
     for name, (settings, options) in RUNS.items():
-        simulate(settings, out=folder / f"{name}.nc", progress=False, **options).close()
+        simulate(settings, out=folder / f"{name}.nc", **options).close()
     return folder
 
 

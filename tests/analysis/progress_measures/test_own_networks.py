@@ -55,7 +55,7 @@ def test_losses_and_accuracies_are_those_of_the_logits(trajectory):
 
 
 def test_each_run_is_measured_with_its_own_recorded_training_pairs():
-    whole = simulate(CA, runs=2, steps=40, every=20, seed=4, progress=False)
+    whole = simulate(CA, runs=2, steps=40, every=20, seed=4)
     model = model_of(whole, training_pairs=None)
     result = measure_progress(with_recorded_pairs(whole), frames=2, model=model)
     expected = whole["loss"].sel(split="train", step=result["step"])

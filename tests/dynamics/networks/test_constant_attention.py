@@ -62,7 +62,7 @@ def test_logits_and_losses_are_those_of_numpy():
 
 
 def test_recorded_networks_can_be_mapped_and_differentiated():
-    trajectory = simulate(SMALL, runs=3, steps=4, every=2, progress=False)
+    trajectory = simulate(SMALL, runs=3, steps=4, every=2)
     network, pairs = network_of(trajectory), torch.from_numpy(all_pairs(5))
     chosen = training_pairs(SMALL.n, SMALL.train_pairs, trajectory["seed"].values)
     share = torch.from_numpy(chosen / SMALL.train_pairs).float()
@@ -79,9 +79,7 @@ def test_recorded_networks_can_be_mapped_and_differentiated():
 
 def test_missing_weights_are_an_error():
     with pytest.raises(TrajectoryError, match="embedding: missing"):
-        weights(simulate(SMALL, runs=1, steps=2, record="metrics", progress=False))
+        weights(simulate(SMALL, runs=1, steps=2, record="metrics"))
     for name in ("step", "run"):
         with pytest.raises(SettingsError, match=f"{name}: found 1"):
-            weights(
-                simulate(SMALL, runs=1, steps=2, every=2, progress=False), **{name: 1}
-            )
+            weights(simulate(SMALL, runs=1, steps=2, every=2), **{name: 1})

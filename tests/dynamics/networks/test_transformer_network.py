@@ -93,7 +93,7 @@ def test_attention_rows_sum_to_their_rate(alpha):
 
 def test_recorded_weights_are_evaluated_and_mapped():
     s = dataclasses.replace(SMALL, train_share=1.0)
-    trajectory = simulate(s, runs=2, steps=4, every=2, progress=False)
+    trajectory = simulate(s, runs=2, steps=4, every=2)
     network, pairs = transformer_of(trajectory), torch.from_numpy(operation_pairs(s))
     assert type(network_of(trajectory)) is Transformer
     losses = network.losses(weights(trajectory), pairs).mean(-1)

@@ -43,7 +43,7 @@ def test_files_of_tensorboard_are_joined(tmp_path):
 
 
 def test_a_table_of_scalars_is_read_back(tmp_path):
-    trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=6, progress=False)
+    trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=6)
     table = scalar_table(trained)
     assert len(table) == 2 * trained.sizes["step"]
     table.to_csv(tmp_path / "table.csv", index=False)

@@ -156,7 +156,7 @@ def test_bad_arguments_are_refused_before_the_loop(recorded, options, message):
 def test_files_without_restart_states_and_other_models_are_refused(recorded):
     trial = Trial()
     settings = dynamics.ParticleSettings(n=5)
-    dynamics.simulate(settings, steps=4, out="particles.nc", progress=False).close()
+    dynamics.simulate(settings, steps=4, out="particles.nc").close()
     with pytest.raises(TrajectoryError, match="no restart states of a recorded model"):
         dynamics.training_copies("particles.nc", trial.model, trial.optimizer, 2)
     other = torch.nn.Linear(3, 1)

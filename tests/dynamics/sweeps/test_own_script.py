@@ -69,7 +69,7 @@ def design_of(script, **words):
 
 def test_every_combination_is_trained_with_every_seed(script):
     design = design_of(script)
-    assert compute_missing_runs(design, progress=False) == 12
+    assert compute_missing_runs(design) == 12
     result = combine_runs(design)
     assert result["final_loss"].dims == ("lr", "width", "run", "split")
     assert result["seed"].values.tolist() == [0, 1]
@@ -88,29 +88,29 @@ def test_every_combination_is_trained_with_every_seed(script):
 
 def test_finished_trainings_are_found_and_a_changed_script_is_trained_again(script):
     design = design_of(script)
-    compute_missing_runs(design, progress=False)
-    assert compute_missing_runs(design, progress=False) == 0
+    compute_missing_runs(design)
+    assert compute_missing_runs(design) == 0
     design.runs[3].path.unlink()
     with pytest.raises(TrajectoryError, match="does not exist"):
         combine_runs(design)
-    assert compute_missing_runs(design, progress=False) == 1
+    assert compute_missing_runs(design) == 1
     more = design_of(script, runs=3)
-    assert compute_missing_runs(more, progress=False) == 6
+    assert compute_missing_runs(more) == 6
     changed = design_of(write_script("False and True"))
-    assert compute_missing_runs(changed, progress=False) == 12
+    assert compute_missing_runs(changed) == 12
 
 
 def test_an_interrupted_sweep_continues(script, monkeypatch):
     expected = design_of(script, folder="expected")
-    compute_missing_runs(expected, progress=False)
+    compute_missing_runs(expected)
     marker = (
         'step == 7 and settings.width == 3 and not __import__("os").path.exists("go")'
     )
     design = design_of(write_script(marker))
     with pytest.raises(SweepInterrupted, match="2 of 12 points are done"):
-        compute_missing_runs(design, progress=False)
+        compute_missing_runs(design)
     Path("go").touch()
-    assert compute_missing_runs(design, progress=False) == 10
+    assert compute_missing_runs(design) == 10
     result, all_at_once = combine_runs(design), combine_runs(expected)
     drop = ["file"]
     xr.testing.assert_equal(result.drop_vars(drop), all_at_once.drop_vars(drop))
@@ -119,14 +119,14 @@ def test_an_interrupted_sweep_continues(script, monkeypatch):
 
 def test_a_cluster_trains_with_the_same_bits(script, tmp_path):
     here, there = design_of(script), design_of(script, folder="there")
-    compute_missing_runs(here, progress=False)
+    compute_missing_runs(here)
     with (
         dask.config.set({"temporary-directory": str(tmp_path / "workers")}),
         LocalCluster(
             n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
         ) as cluster,
     ):
-        compute_missing_runs(there, cluster.scheduler_address, progress=False)
+        compute_missing_runs(there, cluster.scheduler_address)
     xr.testing.assert_equal(combine_runs(here), combine_runs(there))
 
 
@@ -136,7 +136,7 @@ def test_the_script_of_the_page_learns(script):
     Path("own.py").write_text(section.split("```python\n")[1].split("```")[0])
     own = load_script("own.py")
     design = script_design(own, own.settings(), {"lr": [0.003, 0.03]}, runs=2)
-    compute_missing_runs(design, progress=False)
+    compute_missing_runs(design)
     result = combine_runs(design).mean(("run", "split"))
     assert (result["final_accuracy"] > 0.9).all()
     assert result["final_loss"].sel(lr=0.03) < result["final_loss"].sel(lr=0.003) / 2
@@ -161,7 +161,7 @@ def test_a_wrong_script_is_refused(script, name):
 def test_errors_of_a_training_are_reported_with_their_line(script):
     design = script_design(script, script.settings(), {"lr": [0.1, -1.0]})
     with pytest.raises(SettingsError, match=r"own.py, line 16: .* ValueError") as error:
-        compute_missing_runs(design, progress=False)
+        compute_missing_runs(design)
     assert error.value.__notes__ == ["at the point lr=-1.0, width=3, steps=20, seed=0"]
     text = SCRIPT.split("    with dynamics")[0].replace("CONDITION", "False")
     Path("own.py").write_text(text)

@@ -46,7 +46,7 @@ from tests.interruptions import interrupt_at
 
 SETTINGS = ParticleSettings(n=5)
 AXES = {"fa": [0.5, 2.0], "step_rule": ["force", "direction", "particle"]}
-AMOUNT = {"runs": 3, "steps": 12, "every": 5, "progress": False}
+AMOUNT = {"runs": 3, "steps": 12, "every": 5}
 
 
 SPARSE = SparseSettings(length=4, sparsity=2, data=24, batch=4, hidden=4)
@@ -95,7 +95,7 @@ def test_a_sweep_is_its_single_runs(tmp_path):
 def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
     settings, amount = (
         ModularSettings(n=5, hidden=4),
-        {"runs": 2, "every": 2, "progress": False},
+        {"runs": 2, "every": 2},
     )
     result = sweep(
         settings,
@@ -127,7 +127,7 @@ def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
 
 
 def test_epochs_may_have_different_numbers_of_steps():
-    result = sweep(SPARSE, {"batch": [4, 8]}, runs=2, epochs=5, every=2, progress=False)
+    result = sweep(SPARSE, {"batch": [4, 8]}, runs=2, epochs=5, every=2)
     assert [result[name].values.tolist() for name in ("steps", "epochs")] == [
         [30, 15],
         [5, 5],
@@ -144,7 +144,7 @@ def test_epochs_may_have_different_numbers_of_steps():
 
 
 def test_peaks_are_over_the_frames_before_a_run_diverged(diverging):
-    result = sweep(diverging, {"ga": [1.0, 2.0]}, runs=2, steps=30, progress=False)
+    result = sweep(diverging, {"ga": [1.0, 2.0]}, runs=2, steps=30)
     assert result["status"].values.tolist() == [[DONE, DIVERGED]] * 2
     assert result["last_step"].values.tolist() == [[30, 0]] * 2
     ended = result.isel(run=1)
@@ -379,12 +379,11 @@ def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monke
         steps=9,
         record="metrics",
         out=first.path,
-        progress=False,
     ).close()
     module._save_file(first, content)  # somebody has extended it since: that stays
     with open_trajectory(first.path) as longer:
         assert int(longer["step"][-1]) == 9
-    assert compute_missing_points(grid, progress=False) == 1
+    assert compute_missing_points(grid) == 1
     assert combine_points(grid)["file"].values.tolist() == [
         first.path.name,
         second.path.name,
@@ -485,7 +484,6 @@ def test_the_command_prints_a_line_for_each_point(here):
         {"fa": [1, 2], "ga": [1, 3]},
         runs=4,
         steps=5,
-        progress=False,
     )
     with xr.open_dataset(sweep_file) as written:
         xr.testing.assert_equal(written.load(), expected)

@@ -11,7 +11,7 @@ from dynamics.trajectory.selection import selected_frames
 
 @pytest.fixture(scope="module")
 def trajectory():
-    return simulate(ParticleSettings(n=5), runs=3, steps=100, every=10, progress=False)
+    return simulate(ParticleSettings(n=5), runs=3, steps=100, every=10)
 
 
 @pytest.mark.parametrize("spaced", [evenly_spaced_frames, early_frames])
@@ -80,6 +80,6 @@ def test_an_analysis_may_need_several_frames(trajectory):
 
 
 def test_what_diverged_stays_masked(diverging):
-    whole = simulate(diverging, runs=2, steps=4, progress=False)
+    whole = simulate(diverging, runs=2, steps=4)
     selected = Selection(every=2).apply(whole)
     assert_array_equal(valid_frames(selected), valid_frames(whole).isel(step=[0, 2, 4]))
