@@ -89,10 +89,11 @@ def test_gradients_are_those_of_autograd(
     result, expected = both(s, runs, 2, 7, scale)
     # on one axis N(x) is the sign of x: a difference of equal numbers is divided by x
     is_sign = dim == 1 and not norm.endswith("smooth")
-    assert_array_less(
-        abs(result - expected) / abs(expected).max(axis=1, keepdims=True),
-        2e-4 if is_sign else 2e-5,
-    )
+    size = abs(expected).max(axis=1, keepdims=True)
+    # a probability near 1 is rounded, in float32 autograd too, however small the rest
+    rounding = 1e-6
+    bound = (2e-4 if is_sign else 2e-5) * size + rounding
+    assert_array_less(abs(result - expected), np.broadcast_to(bound, result.shape))
 
 
 def test_the_default_recipe_in_full():
