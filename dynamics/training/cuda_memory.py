@@ -14,13 +14,13 @@ heads."""
 
 
 def modular_bytes(settings: ModularSettings, parameters: int, runs: int) -> int:
-    """Memory of `runs` constant-attention networks with a number of parameters."""
+    """Memory of `runs` constant-attention networks with `parameters` parameters each."""
     pair = 6 + 3 * settings.hidden
     return WORKSPACE + 4 * runs * (16 * parameters + settings.pairs * pair)
 
 
 def sparse_bytes(settings: SparseSettings, parameters: int, runs: int) -> int:
-    """Memory of `runs` clustering heads with a number of parameters."""
+    """Memory of `runs` clustering heads with `parameters` parameters each."""
     training = 64 * parameters + settings.data * (8 * settings.length + 40)
     together = min(runs, runs_scored_together(settings))
     scoring = 5 * together * _scoring_numbers(settings)
@@ -38,7 +38,7 @@ def _scoring_numbers(settings: SparseSettings) -> int:
 
 
 def transformer_bytes(settings: TransformerSettings, parameters: int, runs: int) -> int:
-    """Memory of `runs` transformers with a number of parameters."""
+    """Memory of `runs` transformers with `parameters` parameters each."""
     s = settings
     gathered = s.dim * (2 * s.positions + 1) + s.width + s.elements
     last_block = gathered + 2 * s.width + 4 * s.dim + 6 * s.elements

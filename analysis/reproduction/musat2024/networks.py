@@ -110,12 +110,12 @@ def shuffled_imperfections(embedding: np.ndarray) -> np.ndarray:
 
 
 def at_epoch(evidence: xr.Dataset, epoch: int) -> xr.Dataset:
-    """Evidence at the recorded epoch nearest to one."""
+    """Evidence at the recorded epoch that is nearest to a given one."""
     return evidence.sel(epoch=epoch, method="nearest")
 
 
 def near_epoch(
     evidence: xr.Dataset, estimator: Measure, epoch: int, **selection: Any
 ) -> Estimate:
-    """An estimate at the recorded epoch nearest to one."""
+    """An estimate at the recorded epoch that is nearest to a given one."""
     return estimator(at_epoch(evidence, epoch), **selection)

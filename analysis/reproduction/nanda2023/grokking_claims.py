@@ -33,6 +33,11 @@ SERIES = (
     "squared_weights",
 )
 """Of the progress measures, those of NA."""
+THRESHOLDS = {
+    "memorised": progress_measures.MEMORISED,
+    "generalised": progress_measures.GENERALISED,
+}
+"""Training and test accuracy above which a network has memorised or generalised."""
 FALLING = ("test_loss", "restricted_loss", "squared_weights")
 """Measures that fall when a network generalises; the others rise."""
 
@@ -91,11 +96,7 @@ PHASES, SMALL = (
         name,
         measure,
         ensembles,
-        depends={
-            "memorised": progress_measures.MEMORISED,
-            "generalised": progress_measures.GENERALISED,
-            "keys": KEY_FRACTION,
-        },
+        depends={**THRESHOLDS, "keys": KEY_FRACTION},
     )
     for name in ("na.phases", "na.small")
 )

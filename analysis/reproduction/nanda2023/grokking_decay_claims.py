@@ -8,6 +8,7 @@ import xarray as xr
 
 from analysis import progress_measures
 from analysis.output.results import dimensionless
+from analysis.reproduction.nanda2023.grokking_claims import THRESHOLDS
 from analysis.reproduction.verification import (
     Estimate,
     Params,
@@ -63,15 +64,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 
 DECAY, MAIN = (
-    declare_experiment(
-        name,
-        measure,
-        ensembles,
-        depends={
-            "memorised": progress_measures.MEMORISED,
-            "generalised": progress_measures.GENERALISED,
-        },
-    )
+    declare_experiment(name, measure, ensembles, depends=THRESHOLDS)
     for name in ("na.weight-decay", "na.weight-decay-main")
 )
 

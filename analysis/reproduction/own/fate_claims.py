@@ -80,7 +80,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 
 def _with_words(evidence: xr.Dataset) -> xr.Dataset:
-    """Evidence of copies with descriptions of its variables."""
+    """Add descriptions to the variables of evidence."""
     for name, long_name in WORDS.items():
         evidence[name].attrs = {"long_name": long_name, "units": "1"}
     return evidence

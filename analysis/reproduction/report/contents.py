@@ -103,15 +103,15 @@ def report_provenance(
         values = {str(origin[name]) for origin in attributes}  # of all evidence
         environment[word] = ", ".join(sorted(values))
     needs = {need for step in steps for need in step.experiment.ensembles(step.params)}
+    seconds = {name: float(item.attrs["seconds"]) for name, item in evidence.items()}
+    sizings = {step.experiment.name: step.sizing for step in steps}
     return ReportProvenance(
         size=size,
         created_at=newest["created_at"],
         environment=environment,
-        seconds={
-            name: float(dataset.attrs["seconds"]) for name, dataset in evidence.items()
-        },
+        seconds=seconds,
         runs=sum(need.runs for need in needs),
-        sizings={step.experiment.name: step.sizing for step in steps},
+        sizings=sizings,
     )
 
 
