@@ -22,7 +22,6 @@ from analysis.clustering_heads.activation_sparsity import (
     count_below_thresholds,
     mean_sparsity,
 )
-from analysis.plots.sparsity_figure import plot_sparsity
 from dynamics import sample_sequences, save_trajectory, simulate
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
@@ -186,17 +185,6 @@ def test_labels_name_the_settings_that_differ(small):
         "b",
     ]  # rather than a line of settings
     assert trajectory_labels([small, small], [Path("a.nc")] * 2) == ["a (1)", "a (2)"]
-
-
-def test_labels_of_a_figure_are_not_cut_or_covered(small, check_texts):
-    result = compare_successes(measure_sparsity(small))
-    names = [
-        "a-file-whose-name-has-more-than-thirty-characters",
-        "b",
-        "-".join(["name"] * 14),
-    ]
-    drawn = plot_sparsity([result] * 3, names)
-    check_texts(drawn, [panel.yaxis.label for panel in drawn.axes[:12:4]])
 
 
 def test_all_files_are_checked_before_any_is_measured(small, output_of, monkeypatch):

@@ -9,7 +9,6 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.clustering_heads import invariances
-from analysis.clustering_heads.constructions import summing_circuit
 from analysis.clustering_heads.encoded_sums import encoded_sum, measure_encoded_sums
 from dynamics import (
     SettingsError,
@@ -289,17 +288,6 @@ def test_planted_sums_are_found(coefficients):
             pytest.approx(1),
         )
         assert result.levels == len(np.unique(at.tokens @ np.array(coefficients)))
-
-
-def test_the_sum_encoded_by_a_circuit_built_for_it_is_found():
-    s, c = SparseSettings(length=8, sparsity=3), (1, 3, 1, 2, 0, 0, 4, 0)
-    network, at = ClusteringHead(s), invariances.invariance_probe(s)
-    xi = invariances.batched_sequence_embeddings(
-        network, summing_circuit(s, c), at.tokens
-    )[0].numpy()
-    result = encoded_sum(xi, at, s)
-    assert_allclose(result.steps[:, 1], c, atol=1e-4)
-    assert result.congruent
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from analysis.clustering_heads import (
     ideal_cluster_count,
     init_dependence,
     labels,
-    measure_circuits,
 )
 from analysis.clustering_heads.init_dependence import (
     compare_same_seed,
@@ -24,7 +23,6 @@ from analysis.clustering_heads.init_dependence import (
 )
 from analysis.clustering_heads.invariances import (
     INVARIANCE_VARIABLES,
-    measure_invariances,
     network_invariances,
 )
 from analysis.clustering_heads.learning_phases import (
@@ -33,10 +31,8 @@ from analysis.clustering_heads.learning_phases import (
 )
 from dynamics import (
     TrajectoryError,
-    open_trajectory,
     save_trajectory,
     simulate,
-    sparse_sum,
 )
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SettingsError, SparseSettings
@@ -473,30 +469,3 @@ def test_the_command_accepts_runs_that_have_all_diverged(output_of, tiny):
     )
     save_trajectory(lost, "a.nc")
     assert "no successful run" in output_of("analysis.circuits a.nc")
-
-
-def test_accuracies_of_trained_runs_are_those_of_all_sequences():
-    s = SparseSettings(length=5, sparsity=2, data=200, batch=20, lr=0.01)
-    trajectory = simulate(s, runs=6, steps=3000, every=1500)
-    result = measure_circuits(trajectory, frames=3)
-    network = ClusteringHead(s)
-    tokens = torch.tensor(list(itertools.product(range(2), repeat=5)))
-    for run in range(6):
-        one = {
-            name: torch.from_numpy(trajectory[name].values[run, -1]).double()
-            for name in network.shapes
-        }
-        right = network.logits(one, tokens).argmax(-1).numpy() == sparse_sum(
-            tokens.numpy(), s
-        )
-        assert result["accuracy"].values[run] == pytest.approx(right.mean())
-        assert (result["label"].values[run] == "none") == (right.mean() < 0.75)
-    assert result["successful"].values.any()
-
-
-def test_invariances_of_a_saved_trajectory_are_those_in_memory(tiny):
-    save_trajectory(tiny, "a.nc")
-    xr.testing.assert_equal(
-        measure_invariances(open_trajectory("a.nc")),
-        measure_invariances(tiny),
-    )

@@ -190,45 +190,6 @@ def test_rank_on_a_circle_is_the_distance_from_a_ray(offset, generator):
     )
 
 
-def test_boundaries_through_pair_sums_of_even_and_odd_circles():
-    for n, aligned in ((16, 1.0), (17, 0.0)):
-        sums = embedding_pair_sums(polygon(n), all_pairs(n))
-        weight = turned(sums[np.linalg.norm(sums, axis=-1) > 1e-9])
-        bias = np.zeros(len(weight))
-        assert boundary_alignment(sums, weight, bias).value == pytest.approx(
-            1, abs=0.01
-        )
-        assert weight_alignment(sums, weight, bias).value == pytest.approx(
-            aligned, abs=0.01
-        )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dim", [2, 3, 4])
-def test_random_weights_are_at_chance_whatever_the_embeddings(kind, dim, generator):
-    sums, weight, bias = random_frame(generator, dim, n=6, lead=(100,))
-    sums = sums * np.geomspace(
-        1, 10, dim
-    )  # a long cloud, whose pair sums are mostly along one axis
-    result = kind(sums, weight, bias + 100)
-    assert result.value.mean() == pytest.approx(0.5, abs=4 * 0.29 / np.sqrt(3200) * 1.2)
-    assert result.chance.mean() == pytest.approx(0.5, abs=0.02)
-    assert kind(*random_frame(generator, 1)) == pytest.approx(
-        (0.5, 0.5), abs=0.02
-    )  # pair sums of both signs
-
-
-@pytest.mark.parametrize(
-    ("dim", "least"), [(1, 0.7), (2, 0.99), (3, 0.99)]
-)  # on one axis half of chance is equal
-def test_alignment_with_one_token(dim, least, generator):
-    x = generator.standard_normal((1, dim))
-    sums = embedding_pair_sums(x, all_pairs(1))
-    assert weight_alignment(sums, 3 * x, [0.0]).value > least
-    assert np.isnan(weight_alignment(sums, -x, [0.0]).value)  # never active
-    assert weight_alignment(sums, -x, [1e9]).value < 0.3
-
-
 # --------------------------------------------------------------------------- invariance
 
 

@@ -114,23 +114,6 @@ def test_the_jacobian_of_any_list_of_pairs_and_any_leading_axes():
     assert_array_equal(both.jacobian[0, 0], force_and_jacobian(x, settings).jacobian)
 
 
-def test_the_jacobian_of_a_reciprocal_force_is_symmetric():
-    x = scattered(7, 2)
-    for balance in ("count", "none"):
-        jacobian = force_and_jacobian(
-            x, ParticleSettings(n=7, fa=0, repulsion_balance=balance)
-        ).jacobian
-        close(jacobian, jacobian.T, 1e-13)
-    for other in (
-        ParticleSettings(n=7, fa=1, repulsion_balance="count"),
-        ParticleSettings(n=7, fa=0),
-    ):
-        jacobian = force_and_jacobian(
-            x, other
-        ).jacobian  # not reciprocal; a weight that depends on positions
-        assert np.abs(jacobian - jacobian.T).max() > 1e-3 * np.abs(jacobian).max()
-
-
 def test_coincident_pair_sums_and_the_origin_have_no_force_and_no_derivative():
     x = np.array([[1.0, 0], [-1, 0], [0.5, 0.5], [0.5, 0.5], [0, 2]])
     settings = ParticleSettings(n=5)

@@ -1,8 +1,6 @@
 """Hessians in closed form against products with vectors, curvlinops and finite
 differences; curvature of a run."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -370,25 +368,6 @@ def test_spectra_layers_and_traces_are_those_of_the_hessian(trained):
         assert here["negative_chance"] == pytest.approx(negative.mean())
 
 
-def test_a_movement_planted_along_the_lowest_direction_is_found(trained):
-    network, planted = ClusteringHead(TRAINED), trained.copy(deep=True)
-    rows = flat_weight_pairs(trained, network, [1])
-    for run in range(3):
-        row = torch.from_numpy(rows[run, 0, 0])
-        lowest = torch.linalg.eigh(
-            training_objective(network, run).hessian(row)
-        ).eigenvectors[:, 0]
-        for name, value in network.unflatten(row + 0.5 * lowest).items():
-            planted[name].values[run, 2] = value.numpy()
-    result = loss_curvature(planted, [1])
-    for name, expected in (
-        ("lowest_share", 1),
-        ("negative_share", 1),
-        ("highest_share", 0),
-    ):
-        assert_allclose(result[name], expected, atol=1e-6)
-
-
 def test_frames_after_divergence_have_no_curvature(trained):
     lost = trained.copy(deep=True)
     lost["last_step"].values[0] = 4
@@ -432,28 +411,3 @@ def test_sharpness_accounts_for_learning_rates_of_layers(dense, monkeypatch):
         )
     ).max()
     assert result["sharpness"].item() == pytest.approx(limit, rel=1e-8)
-
-
-def test_the_curvature_of_a_finetuned_run_is_that_of_its_own_task():
-    simulate(
-        SparseSettings(data=64, hidden=4),
-        runs=2,
-        steps=2,
-        every=2,
-        out="first.nc",
-    )
-    settings = SparseSettings(
-        data=64, hidden=4, vocab=3, start="first.nc", start_step=-1
-    )
-    trajectory = simulate(settings, runs=2, steps=2, every=2)
-    assert json.loads(trajectory.attrs["config_json"])["vocab"] == 3
-    result = loss_curvature(trajectory, [0])
-    network = ClusteringHead(settings)
-    hessian = by_curvlinops(
-        network,
-        1,
-        torch.from_numpy(flat_weight_pairs(trajectory, network, [0])[1, 0, 0]),
-    )
-    assert_allclose(
-        result["eigenvalue"].values[1, 0], np.linalg.eigvalsh(hessian), atol=1e-12
-    )

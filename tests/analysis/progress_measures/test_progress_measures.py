@@ -189,59 +189,6 @@ def test_fourier_norms_are_those_of_plain_sums(n, generator):
         assert_allclose(norm, math.sqrt(squares))
 
 
-class Product:
-    """A network whose logits are u_c . (E_a * (E_b @ M)), which treats both numbers
-    differently."""
-
-    settings = ModularSettings(n=5, dim=3)
-
-    def logits(self, result, pairs):
-        first, second = (
-            result["embedding"][..., pairs[:, 0], :],
-            result["embedding"][..., pairs[:, 1], :],
-        )
-        return (
-            torch.tanh(first * (second @ result["matrix"])) @ result["unembedding"].mT
-        )
-
-
-def test_gradient_symmetricity_is_that_of_finite_differences():
-    torch.manual_seed(0)
-    shapes = {"embedding": (5, 3), "matrix": (3, 3), "unembedding": (5, 3)}
-    outcome = {
-        name: torch.randn(2, *shape, dtype=torch.float64)
-        for name, shape in shapes.items()
-    }
-    triples = measures.random_triples(5, seed=3, count=7)
-    triples[0] = 2  # a = b, too
-    result = measures.gradient_symmetricity(Product(), outcome, triples)
-    for at in range(2):
-        one = {name: value[at].numpy() for name, value in outcome.items()}
-
-        def logit(first, second, c, one=one):
-            return np.tanh(first * (second @ one["matrix"])) @ one["unembedding"][c]
-
-        cosines = []
-        for a, b, c in triples:
-            first, second = one["embedding"][a], one["embedding"][b]
-            steps = 1e-6 * np.eye(3)
-            by_first = [
-                (logit(first + e, second, c) - logit(first - e, second, c)) / 2e-6
-                for e in steps
-            ]
-            by_second = [
-                (logit(first, second + e, c) - logit(first, second - e, c)) / 2e-6
-                for e in steps
-            ]
-            cosines.append(
-                np.dot(by_first, by_second)
-                / np.linalg.norm(by_first)
-                / np.linalg.norm(by_second)
-            )
-        assert_allclose(result[at], np.mean(cosines), atol=1e-8)
-    assert np.abs(result).max() < 0.99
-
-
 # --------------------------------------------------------------------- phases and delay
 
 
@@ -345,24 +292,6 @@ def test_measures_along_a_trajectory_do_not_depend_on_blocks(trajectory, monkeyp
         assert np.isfinite(result[name]).all()
 
 
-def test_measures_of_a_network_are_those_of_its_arrays(trajectory):
-    result = measures.measure_progress(trajectory, frames=4)
-    outcome = {
-        name: weight.double()
-        for name, weight in weights(trajectory, run=1, step=300).items()
-    }
-    logits = measures.all_logits(network_of(trajectory), outcome)
-    last = result.isel(run=1, step=-1)
-    keys = measures.key_frequencies(measures.sum_frequency_fractions(logits))
-    assert_array_equal(last["key_frequency"], keys)
-    assert_allclose(last["restricted_loss"], measures.restricted_loss(logits, keys))
-    assert_allclose(
-        last["squared_weights"],
-        sum(float((value**2).sum()) for value in outcome.values()),
-    )
-    assert_allclose(result["gradient_symmetricity"], 1, atol=1e-6)  # constant attention
-
-
 TRANSFORMER = TransformerSettings(n=7, dim=8, heads=2, hidden=12, weight_decay=1.0)
 NETWORKS = [
     ModularSettings(n=7, hidden=6, dim=8),
@@ -386,6 +315,11 @@ def test_measures_of_networks_and_their_training_pairs(settings):
     loss = float(run["loss"].sel(split="train", step=8)[1])
     assert_allclose(measures.excluded_loss(logits, nothing, pairs), loss, rtol=1e-5)
     last = result.isel(run=1, step=-1)
+    keys = measures.key_frequencies(measures.sum_frequency_fractions(logits))
+    assert_array_equal(last["key_frequency"], keys)
+    assert_allclose(last["restricted_loss"], measures.restricted_loss(logits, keys))
+    squares = sum(float((value**2).sum()) for value in outcome.values())
+    assert_allclose(last["squared_weights"], squares)
     assert_allclose(
         last["embedding_norm"], measures.fourier_norms(outcome["embedding"][:7].numpy())
     )

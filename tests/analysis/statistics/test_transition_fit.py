@@ -18,26 +18,6 @@ def test_the_width_goes_from_a_tenth_to_nine_tenths():
     )
 
 
-@pytest.mark.parametrize(("midpoint", "width"), [(1.5, 1.2), (1.0, 0.4), (2.2, 2.0)])
-def test_known_parameters_are_recovered_within_their_intervals(
-    midpoint, width, generator
-):
-    """Of 12 intervals with a coverage of .95, fewer than 9 contain the parameter with a
-    probability of .002."""
-    totals, inside = np.full(len(VALUES), 50), np.zeros(2)
-    for _ in range(12):
-        fit = fit_transition(
-            VALUES,
-            generator.binomial(totals, logistic_fraction(VALUES, midpoint, width)),
-            totals,
-        )
-        inside += [
-            fit.midpoint.low <= midpoint <= fit.midpoint.high,
-            fit.width.low <= width <= fit.width.high,
-        ]
-    assert (inside >= 9).all()
-
-
 def test_the_fit_is_the_one_of_largest_likelihood_on_a_grid():
     counts, totals = np.array([0, 3, 17, 39, 47, 69, 93]), np.full(7, 100)
     fit = fit_transition(VALUES, counts, totals)

@@ -111,16 +111,6 @@ def test_structures_in_words():
     assert structures.format_structure(True, 0) == "circle, 0 imperfections"
 
 
-def test_a_perfect_line_has_imperfections_only_where_no_other_pair_has_the_same_sum():
-    """Tokens at the numbers 0..N-1: the sums 0, 1, 2N-3 and 2N-2 each come from one
-    pair."""
-    n = 17
-    assert (
-        structures.count_imperfections(np.stack([np.arange(n), np.zeros(n)], axis=-1))
-        == 4
-    )
-
-
 def test_polygons_are_circles_unless_stretched_or_at_the_origin():
     assert structures.is_circle(polygon(17, step=5))
     assert not structures.is_circle(polygon(17) * [1.0, 1.25])

@@ -169,16 +169,6 @@ def test_rise_times_are_those_of_plain_loops(values, masked, fraction, seed):
     assert_allclose(stacked, [result, np.nan, result], atol=1e-9)
 
 
-def test_a_run_that_never_moves_has_no_departure_time():
-    trajectory = trajectory_of(
-        np.broadcast_to(np.full((5, 2), 0.1), (2, 4, 5, 2)), np.arange(4)
-    )
-    assert np.isnan(departure_times(trajectory)).all()
-    assert (embedding_displacement(trajectory) == 0).all()
-    assert (embedding_speed(trajectory)[:, 1:] == 0).all()
-    assert np.isnan(departure_times(trajectory.isel(step=[0]))).all()
-
-
 @pytest.mark.parametrize("share", [0, -0.1, 1.01, np.nan])
 def test_fractions_outside_0_to_1_are_refused(share, trajectory):
     with pytest.raises(ValueError, match="fraction: found"):
@@ -219,27 +209,6 @@ def test_nothing_is_interpolated_across_missing_frames():
         [0, nan, nan, nan, 2, 2.5, 3, 3.5, 4],
     ]
     assert_allclose(result, expected)
-
-
-def test_runs_of_different_length_come_to_the_same_grid(generator):
-    line = np.linspace(0, 1, 9)[:, None, None] * generator.standard_normal((5, 2))
-    short, long = (
-        trajectory_of(line[None, ::4], [0, 1, 2]),
-        trajectory_of(line[None], 3 * np.arange(9) + 7),
-    )
-    result = [
-        on_normalised_time(embedding_displacement(t), points=11) for t in (short, long)
-    ]
-    for one in result:
-        assert one.dims == ("run", "normalised_time")
-        assert_allclose(one["normalised_time"], np.linspace(0, 1, 11))
-        assert "time" not in one.coords
-        assert one.attrs["long_name"]
-    assert_allclose(result[0], result[1], atol=1e-12)
-    assert (
-        on_normalised_time(embedding_displacement(short)).sizes["normalised_time"]
-        == 101
-    )
 
 
 def test_other_quantities_are_normalised_by_name(trajectory, generator):

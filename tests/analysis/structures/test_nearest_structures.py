@@ -20,12 +20,6 @@ from analysis.structures.nearest_structures import (
 from tests.polygons import polygon
 
 
-def turned(x, generator, dim):
-    """The same shape elsewhere, in more axes."""
-    axes = np.linalg.qr(generator.standard_normal((dim, x.shape[-1])))[0]
-    return 3.7 * x @ axes.T + generator.standard_normal(dim)
-
-
 @given(n=st.integers(3, 14), dim=st.integers(1, 4), seed=st.integers(0, 99))
 def test_the_nearest_circle_is_that_of_brute_force(n, dim, seed):
     x = np.random.default_rng(seed).standard_normal((4, n, dim))
@@ -34,16 +28,6 @@ def test_the_nearest_circle_is_that_of_brute_force(n, dim, seed):
     result = nearest_circle(x)
     assert_allclose(result.distance, by_force.min(axis=0), atol=1e-9)
     assert_array_equal(result.which, np.array(kept)[by_force.argmin(axis=0)])
-
-
-@pytest.mark.parametrize("n", [5, 12, 17])
-def test_planted_circles(n, generator):
-    for k in (1, 5 if n == 12 else 2):
-        result = nearest_circle(turned(polygon(n, k), generator, 3))
-        assert (result.distance < 1e-7, result.which) == (True, k)
-    assert nearest_circle(polygon(12, 2)).distance > 0.9  # six places for twelve tokens
-    # a circle by CA algorithm 1, but in no order
-    assert nearest_circle(polygon(17, 1)[generator.permutation(17)]).distance > 0.5
 
 
 @pytest.mark.parametrize("n", [7, 11])
@@ -72,21 +56,6 @@ def test_the_nearest_perfect_grid_is_that_of_brute_force(generator):
     least = np.min([procrustes_distance(x, image) for image in images], axis=0)
     assert_allclose(nearest_perfect_grid(x).distance, least, atol=1e-6)
     assert nearest_perfect_grid(x[3]).distance == pytest.approx(least[3])
-
-
-def test_noisy_grids_are_near_and_random_embeddings_far(generator):
-    """Of 17 random tokens in the plane none of a thousand is nearer than .45; a grid
-    with a tenth of noise is."""
-    planted = perfect_grids(17).basis[::2000] * np.sqrt(17)
-    near = nearest_perfect_grid(
-        planted + 0.1 * generator.standard_normal(planted.shape)
-    ).distance
-    random = generator.standard_normal((250, 17, 2))
-    far = nearest_perfect_grid(random).distance
-    assert near.max() < 0.2
-    assert 0.45 < far.min() < np.median(far) < 0.7
-    assert nearest_circle(random).distance.min() > 0.6
-    assert nearest_perfect_grid(polygon(17, 3)).distance > 0.55
 
 
 def test_one_point_is_far_from_all_structures():

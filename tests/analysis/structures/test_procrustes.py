@@ -16,7 +16,6 @@ from analysis.structures.procrustes import (
     end_shape_distances,
     match_shapes,
     procrustes_distance,
-    relabellings,
 )
 from tests.analysis.structures.test_embedding_motion import trajectory_of
 from tests.polygons import polygon
@@ -30,10 +29,6 @@ axes = st.integers(1, 3)
 
 def of_seed(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape)
-
-
-def rotation_or_reflection(seed, dim):
-    return np.linalg.qr(of_seed([seed, 9], dim, dim)).Q
 
 
 def naive_distance(a, b):
@@ -81,26 +76,6 @@ def test_all_relabellings_are_tried(n, first, second, seed, shifts):
         assert [result.unit, result.shift] == match
 
 
-@given(n=tokens, dim=axes, seed=seeds, scale=st.floats(1e-3, 1e3), data=st.data())
-def test_distances_do_not_depend_on_place_size_rotation_or_labels(
-    n, dim, seed, scale, data
-):
-    unit, shift, images = relabellings(n, shifts=True)
-    label = data.draw(st.integers(0, len(unit) - 1))
-    x, y = of_seed(seed, n, dim), of_seed([seed, 1], n, dim)
-    moved = scale * x[images[label]] @ rotation_or_reflection(seed, dim) + of_seed(
-        [seed, 2], dim
-    )
-    result = match_shapes(moved, x, shifts=True)
-    assert result.distance < ROUNDING
-    distances = [match_shapes(item, y, shifts=True).distance for item in (moved, x)]
-    assert_allclose(*distances, atol=ROUNDING)
-    if shift[label] == 0:
-        assert match_shapes(moved, x).distance < ROUNDING
-    if n > 4 and dim > 1:
-        assert (result.unit, result.shift) == (unit[label], shift[label])
-
-
 def test_the_first_unit_that_matches_is_given(generator):
     x = generator.standard_normal((7, 2))
     assert (
@@ -114,26 +89,6 @@ def test_the_first_unit_that_matches_is_given(generator):
     assert (result.distance < ROUNDING).all()
     inverse = [pow(step, -1, 17) for step in range(1, 17)]
     assert result.unit.tolist() == [min(unit, 17 - unit) for unit in inverse]
-
-
-@pytest.mark.parametrize(
-    ("n", "units"), [(1, [1]), (2, [1]), (3, [1, 2]), (6, [1, 5]), (8, [1, 3, 5, 7])]
-)
-def test_relabellings_are_those_that_keep_sums_equal_modulo_n(n, units):
-    unit, shift, images = relabellings(n)
-    assert unit.tolist() == units
-    assert not shift.any()
-    assert all(sorted(image) == list(range(n)) for image in images.tolist())
-    shifted = relabellings(n, shifts=True)[2]
-    assert len(np.unique(shifted, axis=0)) == (
-        1 if n == 1 else 2 if n == 2 else n * len(units)
-    )
-    sums = (np.arange(n)[:, None] + np.arange(n)) % n
-    for image in shifted:
-        mapped = (image[:, None] + image) % n
-        assert_array_equal(
-            sums[..., None, None] == sums, mapped[..., None, None] == mapped
-        )
 
 
 @pytest.mark.parametrize("place", [0.0, 0.1, 1e300])

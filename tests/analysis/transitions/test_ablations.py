@@ -3,7 +3,6 @@ drawn."""
 
 import csv
 import dataclasses
-import io
 import json
 
 import numpy as np
@@ -19,7 +18,7 @@ from analysis.command_line.options import SparseOptions
 from analysis.plots.ablation_figure import plot_ablation
 from analysis.transitions import ablations
 from dynamics import Ensemble, SettingsError, SparseSettings, simulate
-from dynamics.sweeps import SweepPoint, combine_points, compute_missing_points
+from dynamics.sweeps import SweepPoint
 from dynamics.trajectory.schema import DIVERGED, DONE
 
 RECIPE = {"data": 24, "batch": 8, "length": 5, "sparsity": 2, "hidden": 6}
@@ -214,23 +213,6 @@ def test_only_missing_points_are_computed_and_only_results_are_replaced(
             main(tiny(panels=("lr",), out=out))
 
 
-def test_nothing_but_the_csv_is_printed_to_the_terminal(typed):
-    words = (
-        "--panels hidden --max-hidden 10 --runs 1 --epochs 1 --data 24 --batch 8"
-        " --csv -"
-    )
-    code, said, errors = typed("analysis.ablation", *words.split())
-    assert code == 0, errors
-    (line,) = csv.DictReader(io.StringIO(said))
-    assert (line["panel"], line["value"], line["test_low"], line["test_deviation"]) == (
-        "hidden",
-        "10",
-        "",
-        "",
-    )
-    assert "sweep-ablation-" in errors
-
-
 # ---------------------------------------------------------------------------- the lines
 
 
@@ -265,18 +247,6 @@ def test_diverged_runs_are_in_no_mean_and_no_success():
         [single[name] for name in ("first", "test_low", "test_deviation")]
     ).all()
     assert single["test"] == 0.5
-
-
-def test_networks_that_diverge_are_counted():
-    settings = SparseSettings(**RECIPE, optimizer="sgd", weight_decay=20.0)
-    (grid,) = designs(settings, panels=("lr",), epochs=60).values()
-    compute_missing_points(grid)
-    table = ablations.ablation_table(
-        ablations.ablation_dataset({"lr": combine_points(grid)})
-    )
-    assert table["diverged"].iloc[[0, -1]].tolist() == [0, 3]
-    assert 0 <= table["test"].iloc[0] <= 1
-    assert np.isnan(table["test"].iloc[-1])
 
 
 # --------------------------------------------------------------------------- the figure

@@ -227,10 +227,3 @@ def test_no_local_drop_in_a_straight_line_or_noise(level, generator):
     line = np.exp(line) if level == "log" else line
     for series in (line, np.ones(1000), noise):
         assert not len(of_kind(series, "drop", DetectionConfig(level=level)))
-
-
-def test_two_drops_twenty_frames_apart():
-    time = np.arange(1000)
-    first, second = (1 / (1 + np.exp((time - at) / 2)) for at in (500, 520))
-    drops = of_kind(0.5 * first + 0.5 * second, "drop", DetectionConfig(level="local"))
-    assert drops == pytest.approx([500, 520], abs=1)

@@ -324,29 +324,6 @@ def test_of_many_layers_the_largest_are_drawn(planted):
     ]
 
 
-@pytest.mark.parametrize("kind", ["network", "particles"])
-def test_legends_do_not_cover_titles(
-    planted, coincidence, particles, kind, check_texts
-):
-    trajectory, result = (
-        (planted, coincidence)
-        if kind == "network"
-        else (particles, peak_coincidence(particles))
-    )
-    drawn = plot_gradient_norms(trajectory, result, 0)
-    (legend,) = drawn.legends
-    drawn.draw_without_rendering()
-    for panel in (panel for panel in drawn.axes if panel.axison):
-        check_texts(
-            drawn,
-            [
-                item
-                for item in (legend, panel.get_legend(), panel.title, panel.xaxis.label)
-                if item
-            ],
-        )
-
-
 def test_the_command(planted, particles, output_of, tmp_path):
     save_trajectory(planted, "a.nc")
     out = output_of("analysis.gradients a.nc --csv t.csv")

@@ -126,17 +126,6 @@ def test_the_command(output_of):
     assert open_trajectory(again[0].split()[-1])["seed"].values.tolist() == [0, 1, 2]
 
 
-def test_an_intervention_that_changes_nothing_has_no_effect():
-    trajectory = simulate(SMALL, runs=2, steps=80)
-    result = interventions.compare_interventions(
-        {interventions.UNCHANGED: trajectory, "same": trajectory}
-    )
-    for name in ("spikes", "late", "since", "test"):
-        assert not np.nan_to_num(
-            interventions.paired_effects(result, "same", name)
-        ).any()
-
-
 @pytest.mark.parametrize(
     ("base", "changes", "field"),
     [

@@ -101,11 +101,6 @@ def test_the_default_recipe_in_full():
     assert_allclose(result, expected, atol=2e-5)
 
 
-def test_a_run_has_the_same_bits_in_any_company():
-    s = SparseSettings(data=8, batch=8, hidden=5)
-    assert_array_equal(both(s, 1)[0][0], both(s, 20)[0][0])
-
-
 @settings(max_examples=12)
 @given(
     vocab=st.integers(2, 4),

@@ -170,25 +170,6 @@ def test_gradients_are_those_of_finite_differences_and_finite_at_the_origin(norm
     assert torch.isfinite(x.grad).all()
 
 
-def test_smooth_norms_are_the_others_away_from_the_origin():
-    x = torch.randn(50, 3, dtype=torch.float64)
-    x = (
-        x
-        / x.norm(dim=-1, keepdim=True)
-        * torch.linspace(1, 5, 50, dtype=torch.float64)[:, None]
-    )
-    for norm, atol in (("rms", 1e-4), ("unit", 1e-12)):
-        sharp, smooth = (
-            ClusteringHead(SparseSettings(dim=3, norm=item))
-            for item in (norm, f"{norm}-smooth")
-        )
-        torch.testing.assert_close(
-            smooth.normalise(x), sharp.normalise(x), atol=atol, rtol=0
-        )
-    near = 1e-3 * x / x.norm(dim=-1, keepdim=True)
-    assert_allclose(smooth.normalise(near).norm(dim=-1), 3e-6, rtol=1e-3)
-
-
 def test_first_weights_do_not_depend_on_other_sizes():
     """Rows are kept by a wider layer and a larger table; nothing else changes."""
     changes, seeds = ({}, {"hidden": 32}, {"table": 5}, {"vocab": 3}), np.arange(3)

@@ -22,10 +22,8 @@ from dynamics.particles import (
     split_kernels,
 )
 from dynamics.particles.fast_forces import fast_fields
-from dynamics.particles.half_planes import half_plane_sums
-from dynamics.particles.half_spaces import half_space_sums
 from dynamics.particles.mesh_sums import Mesh
-from dynamics.particles.point_cells import near_sums, sort_for_near_sums
+from dynamics.particles.point_cells import sort_for_near_sums
 from dynamics.provenance import identity_of
 from dynamics.settings import ParticleSettings, SettingsError
 from tests import naive
@@ -163,40 +161,6 @@ def test_like_pair_sums_that_nearly_coincide_cost_no_digits(generator):
         (30, 2)
     )  # pair sums at the origin
     assert_accurate(fast_fields(x, group_pairs(60), 1e-6), force_fields(x), 1e-6)
-
-
-@pytest.mark.parametrize("dim", [1, 2, 3])
-def test_smooth_and_near_sums_add_up_to_plain_sums(dim, generator):
-    points, classes = generator.standard_normal((700, dim)), np.arange(700)
-    constants = split_kernels.splitting(1e-9)
-    mesh = mesh_sums.select_mesh(points, constants)
-    cells = sort_for_near_sums(points, mesh.cutoff)
-    near, near_strength = near_sums(
-        cells, cells.points, classes, mesh.cutoff**2, constants
-    )
-    smooth, smooth_strength = mesh_sums.smooth_sums(cells, mesh, constants, 1e-9)
-    difference = cells.points[:, None] - cells.points
-    square = (difference**2).sum(axis=-1) + np.diag(np.full(700, np.inf))
-    field = (difference / square[..., None]).sum(axis=1)
-    assert_allclose(near + smooth, field, atol=1e-9 * np.abs(field).max())
-    assert_allclose(
-        near_strength + smooth_strength, (1 / np.sqrt(square)).sum(), rtol=1e-9
-    )
-
-
-@pytest.mark.parametrize("dim", [2, 3, 4])
-def test_half_planes_and_half_spaces_against_plain_sums(dim, generator):
-    lattice = generator.integers(-2, 3, (300, dim)).astype(float)
-    points = np.concatenate([lattice, generator.standard_normal((400, dim))])
-    if dim > 2:
-        points = points[(points != 0).any(axis=1)]
-    length = np.linalg.norm(points, axis=1, keepdims=True)
-    directions = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
-    sums = half_plane_sums if dim == 2 else half_space_sums
-    aligned, partners = sums(points, directions)
-    inside = (points[:, None] * points).sum(axis=-1) > 0
-    assert_allclose(aligned, inside @ directions, atol=1e-12)
-    assert_array_equal(partners, inside.sum(axis=1))
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])

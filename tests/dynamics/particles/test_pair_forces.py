@@ -51,21 +51,7 @@ def test_fields_of_a_list_of_pairs_in_any_order(n, dim, seed):
     assert_plain(embedding(n, dim, seed), group_pairs(n, turned), pairs)
 
 
-@given(**ALL)
-def test_clustering_forces_cancel_in_sum(n, dim, seed):
-    for force in force_fields(embedding(n, dim, seed)).force[:2]:
-        assert_allclose(force.sum(axis=0), 0, atol=1e-11 * scale_of(force) * n)
-
-
 # ----------------------------------------------------------- where the law has no value
-
-
-def test_coincident_pair_sums_neither_attract_nor_repel():
-    result = force_fields(np.tile([[0.3, -0.2]], (5, 1)))  # every pair sum in one point
-    assert (result.force[:2] == 0).all()
-    # while alignment has a value: each of the 15 pair sums sees 2 like and 12 unlike
-    # ones in its half-plane
-    assert result.magnitude.tolist() == [0, 0, 15 * 2, 15 * 12]
 
 
 @given(n=st.integers(1, 8), dim=st.integers(1, 3), seed=st.integers(0, 2**32))
