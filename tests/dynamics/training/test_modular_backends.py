@@ -167,9 +167,7 @@ TRAINED = [
     "s", TRAINED, ids=lambda s: f"{s.optimizer}-{s.n}-{s.momentum}"
 )
 def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s, backend):
-    trajectory = simulate(
-        s, runs=20, seed=3, steps=25, every=25, progress=False, backend=backend
-    )
+    trajectory = simulate(s, runs=20, seed=3, steps=25, every=25, backend=backend)
     for run in (0, 13, 19):
         alone = Run(s, 3 + run)
         parameters = list(alone.net.parameters())
@@ -205,9 +203,7 @@ def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s, backend):
 
 
 def test_the_file_has_all_variables_of_the_format():
-    with simulate(
-        SMALL, runs=2, steps=4, every=2, out="a.nc", progress=False
-    ) as trajectory:
+    with simulate(SMALL, runs=2, steps=4, every=2, out="a.nc") as trajectory:
         assert trajectory["loss"].dims == ("run", "step", "split")
         assert list(trajectory["split"].values) == ["train", "validation"]
         assert list(trajectory["layer"].values) == list(ConstantAttention.VARIABLES)
@@ -220,9 +216,7 @@ def test_the_file_has_all_variables_of_the_format():
             trajectory[name].dtype == np.float32
             for name in (*ConstantAttention.VARIABLES, "loss", "accuracy")
         )
-    whole = simulate(
-        dataclasses.replace(SMALL, train_share=1.0), runs=1, steps=2, progress=False
-    )
+    whole = simulate(dataclasses.replace(SMALL, train_share=1.0), runs=1, steps=2)
     assert list(whole["split"].values) == ["train"]
 
 

@@ -45,14 +45,12 @@ def empty_folder(tmp_path, monkeypatch):
 
 
 def run(settings, runs=4, steps=20, **options):
-    return simulate(
-        settings, runs, steps=steps, every=5, progress=False, device="cuda", **options
-    )
+    return simulate(settings, runs, steps=steps, every=5, device="cuda", **options)
 
 
 @EACH_SYSTEM
 def test_networks_train_as_on_a_cpu(settings):
-    here = simulate(settings, 4, steps=20, every=5, progress=False, device="cpu")
+    here = simulate(settings, 4, steps=20, every=5, device="cpu")
     for name, values in run(settings).data_vars.items():
         np.testing.assert_allclose(values, here[name], atol=1e-3, err_msg=name)
 

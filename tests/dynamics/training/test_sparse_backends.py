@@ -2,7 +2,6 @@
 fine-tuning, branches."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from dynamics import (
     save_trajectory,
     simulate,
 )
-from dynamics.networks import ClusteringHead, network_of, weights
+from dynamics.networks import ClusteringHead
 from dynamics.tasks import (
     evaluation_sequences,
     sample_sequences,
@@ -208,37 +207,6 @@ def test_the_torch_backend_continues_from_its_state(changes):
         np.testing.assert_array_equal(second.moments()[name], moment)
 
 
-@CHANGES
-def test_a_captured_graph_can_be_repeated_at_every_step(changes, monkeypatch):
-    """A graph repeats what was done when it was captured: here, the update with the
-    step of its capture."""
-
-    def capture(engine, step):
-        touched = [
-            *engine.parts,
-            *(
-                item
-                for state in engine.optimizer.state.values()
-                for item in state.values()
-            ),
-        ]
-        before = [tensor.detach().clone() for tensor in touched]
-        for _ in range(3):  # the warm-up
-            engine._update(step)
-        with torch.no_grad():
-            for tensor, value in zip(touched, before, strict=True):
-                tensor.copy_(value)
-        return SimpleNamespace(replay=lambda: engine._update(step))
-
-    plain, graphed = torch_backend(**changes), torch_backend(**changes)
-    plain.train(0, 30)
-    monkeypatch.setattr(SparseTorchBackend, "_capture", capture)
-    graphed.device = "cuda"  # so that it uses its graphs
-    graphed.train(0, 30)
-    assert set(graphed.graphs) == {8, 2}
-    np.testing.assert_array_equal(graphed.weights(), plain.weights())
-
-
 def test_wide_ensembles_are_scored_in_portions():
     engine = torch_backend(70)
     whole = engine.scores()
@@ -265,29 +233,6 @@ def test_data_and_their_order_do_not_depend_on_the_network_and_the_optimizer():
         for engine in (one, other):
             begun(engine).differentiate(0)
         np.testing.assert_array_equal(one.order[1], other.order[1])
-
-
-def test_a_row_of_the_table_that_is_not_used_still_takes_part_in_the_softmax():
-    plain, larger = run(), run(table=3)
-    assert larger.sizes["token"] == 3
-    np.testing.assert_array_equal(
-        larger["position_embedding"][:, 0], plain["position_embedding"][:, 0]
-    )
-    assert (larger["loss"][:, 0] > plain["loss"][:, 0]).all()
-    assert (larger["embedding"][:, 0, 2] != larger["embedding"][:, 1, 2]).any()
-
-
-def test_networks_come_back_from_a_trajectory():
-    trajectory = run(3)
-    tokens = sample_sequences(SMALL, trajectory["seed"].values, "test")
-    inputs = (
-        torch.from_numpy(tokens).long(),
-        torch.from_numpy(sparse_sum(tokens, SMALL)),
-    )
-    losses = network_of(trajectory).losses(weights(trajectory, step=7), *inputs)
-    np.testing.assert_allclose(
-        losses.mean(-1), trajectory["loss"].sel(split="test", step=7), rtol=1e-5
-    )
 
 
 # ----------------------------------------------------- resume, replay, branch, transfer

@@ -13,10 +13,7 @@ from dynamics import (
     MissingPackage,
     TrajectoryError,
     branch,
-    checkpoints,
     cost_model,
-    final_embedding,
-    open_trajectory,
     replay,
 )
 from dynamics.ensemble import run_path
@@ -38,8 +35,7 @@ from dynamics.training.modular_backends import (
     ModularTorchBackend,
 )
 from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBackend
-from dynamics.trajectory.schema import DIVERGED, DONE
-from tests.interruptions import interrupt_at
+from dynamics.trajectory.schema import DIVERGED
 
 MODULAR = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
@@ -58,13 +54,10 @@ ALL_RULES = pytest.mark.parametrize(
 WIDE = ModularSettings(n=17, hidden=128, dim=2)
 DISCOUNTED = dataclasses.replace(SPARSE, optimizer="adamw", mlp_lr_discount=3.0)
 UNSTABLE = ModularSettings(n=5, optimizer="sgd", lr=1e6, weight_decay=1.0)
-DEVICES = pytest.mark.parametrize(
-    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
-)
 
 
 def run(s, runs, steps, **options):
-    return simulate(s, runs=runs, steps=steps, progress=False, **options)
+    return simulate(s, runs=runs, steps=steps, **options)
 
 
 def system_of(s):
@@ -136,11 +129,9 @@ def test_states_are_used_in_any_order_and_steps_in_any_portions(s):
 
 
 @SMALL
-@DEVICES
-def test_resumed_and_extended_runs_have_the_same_bits(s, device):
-    options = {"every": 5, "device": device}
-    run(s, 18, 17, out="a.nc", **options).close()
-    extended, direct = run(s, 18, 35, out="a.nc", **options), run(s, 18, 35, **options)
+def test_resumed_and_extended_runs_have_the_same_bits(s):
+    run(s, 18, 17, every=5, out="a.nc").close()
+    extended, direct = run(s, 18, 35, every=5, out="a.nc"), run(s, 18, 35, every=5)
     xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
 
 
@@ -163,17 +154,6 @@ def test_replays_and_branches_have_the_same_bits(s):
         changed["embedding"].sel(step=20), direct["embedding"].sel(step=20)
     )
     assert abs(changed["embedding"] - direct["embedding"]).sel(step=35).max() > 1e-3
-
-
-@SMALL
-def test_training_interrupted_and_resumed_has_the_same_bits(s):
-    for step in (13, 42):
-        with interrupt_at(type(system_of(s)), step):
-            run(s, 20, 60, every=5, out="a.nc")
-    for name in ("a.nc", "b.nc"):
-        run(s, 20, 60, every=5, out=name)
-    for read in (open_trajectory, checkpoints):
-        xr.testing.assert_equal(read("a.nc"), read("b.nc"))
 
 
 # --------------------------------------------------------------------------- divergence
@@ -220,17 +200,6 @@ def test_divergence_ends_a_run_and_not_the_ensemble(s, factor, steps):
                 np.delete(system.checkpoint(healthy)[name], 3, 0),
             )
     assert all(np.isfinite(value).all() for value in system.observe(at_once).values())
-
-
-def test_a_diverged_run_shows_in_the_trajectory():
-    """A learning rate at which every run overflows sooner or later."""
-    trajectory = run(UNSTABLE, 4, 50, every=5, out="a.nc")
-    assert (trajectory["status"] == DIVERGED).all()
-    assert (trajectory["last_step"] < 50).all()
-    for name in trajectory.data_vars:
-        assert np.isfinite(trajectory[name].values).all(), name
-    assert final_embedding(trajectory).sizes["run"] == 0
-    assert (run(MODULAR, 4, 5)["status"] == DONE).all()
 
 
 # ----------------------------------------------------------------- backends and devices
@@ -420,9 +389,3 @@ def test_a_branch_may_change_the_split_but_not_the_shape(record):
         ):
             branch(f"{s.system}.nc", 5, **{name: value})
     assert list(branch("modular.nc", 5, train_share=1.0)["split"].values) == ["train"]
-
-
-def test_metrics_alone_are_replayed_for_the_embedding():
-    run(MODULAR, 3, 30, record="metrics", out="a.nc").close()
-    direct = run(MODULAR, 3, 30)["embedding"].isel(step=-1)
-    np.testing.assert_array_equal(final_embedding(open_trajectory("a.nc")), direct)

@@ -137,7 +137,10 @@ def test_both_backends_train_alike(changes):
 def test_a_run_has_the_same_bits_in_any_ensemble_on_any_threads(changes):
     s, options = (
         dataclasses.replace(SMALL, **changes),
-        {"steps": 12, "every": 4, "progress": False},
+        {
+            "steps": 12,
+            "every": 4,
+        },
     )
     whole = simulate(s, runs=8, **options)
     for first, runs, threads in ((3, 1, 1), (3, 1, 2), (5, 3, 2), (0, 8, 1)):
@@ -166,7 +169,5 @@ def test_the_gradient_of_a_memorised_pair_keeps_its_precision():
 
 
 def test_a_run_without_a_test_split_has_only_training_scores():
-    trajectory = simulate(
-        dataclasses.replace(SMALL, train_share=1.0), runs=2, steps=2, progress=False
-    )
+    trajectory = simulate(dataclasses.replace(SMALL, train_share=1.0), runs=2, steps=2)
     assert list(trajectory["split"].values) == ["train"]
