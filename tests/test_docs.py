@@ -26,12 +26,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from analysis import plots
 from analysis.command_line.parsing import parse_options
 from analysis.panels import build_scene, panel_names, run_scene
-from analysis.plots import plot_embeddings, save_figure
 from analysis.structures import (
-    circles,
-    embedding_displacement,
-    embedding_speed,
-    grid_imperfections,
     modular_embedding,
 )
 from docs.momentum import MomentumSettings, MomentumSystem
@@ -383,27 +378,6 @@ def test_invalid_settings_and_those_of_a_system_that_is_not_registered_are_refus
 # --------------------------------------------------------------- what takes files of it
 
 
-def test_arrays_of_the_example_are_analysed(files):
-    with open_trajectory(files[0]) as trajectory:
-        assert (
-            circles(trajectory).shape
-            == grid_imperfections(trajectory).shape
-            == (6, 101)
-        )
-        x, v = (trajectory[name].values for name in ("embedding", "velocity"))
-        assert_array_equal(v[:, 1:], np.diff(x, axis=1))
-        per_time = np.linalg.norm(v[:, 1:], axis=(-2, -1)) / SETTINGS.step_size
-        assert_allclose(
-            embedding_speed(trajectory).transpose("run", "step")[:, 1:],
-            per_time,
-            rtol=1e-9,
-        )
-        assert (embedding_displacement(trajectory).isel(step=0) == 0).all()
-        figure = plot_embeddings(x[:, -1], trajectory["seed"].values, "heavy")
-        save_figure(figure, pathlib.Path("a.png"))
-    assert imread("a.png").ndim == 3
-
-
 ON_FILES = [
     ("analysis.events A", "momentum-events.png"),
     ("analysis.gradients A --run 2", "momentum-gradients.png"),
@@ -431,35 +405,11 @@ def test_commands_take_a_file_of_the_example(words, written, files, output_of):
         )
 
 
-def test_a_film_of_the_example(output_of):
-    run(runs=2, steps=5, out="few.nc").close()
-    assert "every recorded frame" in output_of(
-        "analysis.film few.nc --out a.gif --width 480 --time even"
-    )
-    assert pathlib.Path("a.gif").read_bytes()[:3] == b"GIF"
-
-
 def test_commands_take_a_file_with_metrics_alone(output_of):
     run(steps=60, record="metrics", out="m.nc").close()
     for words in ("analysis.events m.nc --of force", "analysis.frame m.nc --out m.png"):
         output_of(words)
     assert "embedding" in output_of("analysis.formation m.nc", code=1)
-
-
-def test_the_scene_of_the_example(files):
-    names = (
-        "embedding",
-        "circularity",
-        "imperfections",
-        "gradient_norm",
-        "update_norm",
-    )
-    with open_trajectory(files[0]) as trajectory:
-        assert panel_names(trajectory) == names
-        shown = build_scene(trajectory, 2)
-        assert shown.title == "momentum, f_a = 2, N = 7, momentum 0.8, seed 2"
-        x = trajectory["embedding"].values[2, [0, 50]]
-        assert_allclose(shown.arrays(np.array([0, 50]))["embedding"], x, atol=1e-12)
 
 
 def test_panels_that_a_system_registers(files, output_of):

@@ -65,16 +65,6 @@ def test_the_default_name_and_the_pace_of_a_film(small_runs, output_of):
     assert "one recorded frame in 2, and the last (7)" in out
 
 
-def test_a_gif_is_small_and_omitted_panels_are_named(film, tmp_path):
-    out, *_ = film("modular", "--out film.gif", tmp_path / "film.gif")
-    assert (
-        "embedding, pair_sums, loss, imperfections; with --panels also descent, law,"
-        " hidden, circularity" in out
-    )
-    assert "480 x" in out
-    assert (tmp_path / "film.gif").stat().st_size < 1_500_000
-
-
 def test_a_diverged_run_is_filmed_until_its_last_frame(small_runs, film):
     trajectory = open_trajectory(small_runs["wild"])
     valid = int((trajectory["step"] <= trajectory["last_step"][0]).sum())

@@ -150,17 +150,6 @@ def test_intervals_of_means_stay_within_limits(template):
     assert mean("circle_distance").value == pytest.approx(0.9)
 
 
-def test_formation_times_from_fewer_frames_are_close(template):
-    trajectory = planted(template)
-    every_frame, third = (
-        find_formation_times(structure_measures(trajectory, every)) for every in (1, 3)
-    )
-    assert (every_frame["formed"] == third["formed"]).all()
-    assert np.abs(every_frame["onset"] - third["onset"]).max() < 3.5 / STEPS
-    steps = structure_measures(trajectory, 7)["step"].values
-    assert steps.tolist() == [0, 7, 14, 20]
-
-
 def test_diverged_runs_are_censored_at_their_last_frame(template):
     diverged = planted(template)
     diverged["last_step"] = diverged["last_step"].copy(data=[12, STEPS, STEPS, 0])

@@ -95,14 +95,6 @@ def test_main_panels_are_larger_and_all_panels_can_be_drawn(frame):
     assert "also" not in out
 
 
-def test_axes_of_the_receptors_are_chosen(frame, tmp_path):
-    for name, words in (("principal", ""), ("chosen", " --axes 0 2")):
-        frame("deep", f"--panels receptors --width 240 --out {name}.png{words}")
-    first, second = (tmp_path / f"{name}.png" for name in ("principal", "chosen"))
-    assert first.read_bytes() != second.read_bytes()
-    assert "--axes" in frame("deep", "--axes 0 3", code=2)
-
-
 def test_the_figure_of_a_diverged_run_is_that_of_its_last_frame(small_runs, frame):
     out = frame("wild", "--width 240")
     assert "step40" not in out

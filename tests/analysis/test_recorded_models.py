@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import dynamics
 from analysis.forces import audit_forces
 from analysis.structures import (
-    compare_trajectories,
     find_formation_times,
     structure_measures,
 )
@@ -93,12 +92,6 @@ def test_formation_and_events_of_a_recorded_model_are_those_of_its_simulation(pa
     result, expected = (analyse_events(item, config=config) for item in pair)
     assert_array_equal(result["event_kind"], expected["event_kind"])
     assert_close(result, expected, "escape begin middle end event_middle", atol=1e-2)
-
-
-def test_the_embedding_of_a_recorded_model_moves_as_that_of_its_simulation(pair):
-    first, second = (compare_trajectories(*pair).isel(side=side) for side in (0, 1))
-    names = "speed gradient_norm displacement"
-    assert_close(first, second, names, rtol=1e-3, atol=1e-5)
 
 
 def test_frames_without_a_gradient_are_not_audited(pair):

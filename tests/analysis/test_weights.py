@@ -1,7 +1,6 @@
 """The command of CA figure 6: what is measured, over which runs, and what is printed,
 written and drawn."""
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -189,13 +188,6 @@ def test_the_command(output_of):
     assert output_of(f"{WEIGHTS} 0 1 1") == said  # the same grid
     assert [path.stat().st_mtime_ns for path in files] == before
     assert [*Path("runs").glob("*.png")] == [picture]
-
-
-def test_nothing_but_the_csv_is_printed_to_the_terminal(typed):
-    _, out, err = typed(*f"{WEIGHTS} 0.5 --csv -".split())
-    assert pd.read_csv(io.StringIO(out))["weight_decay"][0] == 0.5
-    assert "weights-" not in out
-    assert "weights-" in err
 
 
 def test_the_figure_shows_the_table():

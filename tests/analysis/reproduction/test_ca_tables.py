@@ -27,9 +27,7 @@ from tests.polygons import polygon
     ],
 )
 def test_table_2_is_within_the_papers_intervals(fa, circles, imperfections, capsys):
-    row = ca_table_row(
-        simulate(ParticleSettings(fa=fa), runs=1000, every=100, progress=False)
-    )
+    row = ca_table_row(simulate(ParticleSettings(fa=fa), runs=1000, every=100))
     assert circles[0] <= row["circles_percent"] <= circles[1]
     assert imperfections[0] <= row["imperfections"] <= imperfections[1]
     assert TABLE_2[fa]["imperfections"].startswith(row["paper_imperfections"])

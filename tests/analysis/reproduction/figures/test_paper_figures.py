@@ -4,8 +4,6 @@ and what is refused."""
 import dataclasses
 import functools
 import re
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -121,15 +119,12 @@ def folder(tmp_path_factory):
                 steps=steps,
                 every=(every or [steps])[0],
                 out=f"{word}.nc",
-                progress=False,
             )
         start = dataclasses.replace(
             TINY, vocab=3, start=str(Path("heads.nc").absolute()), start_step=-1
         )
-        simulate(start, runs=8, steps=40, every=40, out="finetuned.nc", progress=False)
-        simulate(
-            TINY, runs=2, steps=4, record="metrics", out="metrics.nc", progress=False
-        )
+        simulate(start, runs=8, steps=40, every=40, out="finetuned.nc")
+        simulate(TINY, runs=2, steps=4, record="metrics", out="metrics.nc")
         result = open_trajectory("decay1.nc")
         diverged = {
             "last_step": ("run", [60, 0, 60]),
@@ -244,21 +239,6 @@ def test_names_ignore_case_and_punctuation():
     assert result == ["ca3", "vc5", "ca-c", "ca-c", "vc12"]
 
 
-def test_help_imports_no_heavy_packages(environment):
-    result = (
-        "import sys, analysis.paper; print({'numpy', 'xarray', 'torch', 'matplotlib'} &"
-        " sys.modules.keys())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", result],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "set()"
-
-
 # ---------------------------------------------------------------------------- all drawn
 
 
@@ -351,7 +331,6 @@ def test_excerpts_name_the_seeds_that_they_show(name, count, words):
             ModularSettings(dim=dim, **SEVEN),
             first + 20 if first else 7,
             steps=1,
-            progress=False,
         )
         for dim in dims
     ]
@@ -684,7 +663,7 @@ def test_labels_of_an_ensemble_are_cached(monkeypatch):
     monkeypatch.setattr(circuit_figures, "measure_invariances", measured)
     monkeypatch.setattr(circuit_figures, "_labels", {})
     monkeypatch.setattr(circuit_figures, "MOST_CACHED_LABELS", 2)
-    trajectory = simulate(TINY, runs=2, steps=0, progress=False)
+    trajectory = simulate(TINY, runs=2, steps=0)
     labels = circuit_figures.cached_circuit_labels(trajectory)
     assert circuit_figures.cached_circuit_labels(trajectory.copy(), 0) == labels
     assert measured.call_count == 1
@@ -749,7 +728,7 @@ def test_start_points_of_finetuned_runs(folder, opened):
         start = dataclasses.replace(
             TINY, vocab=3, start=str(folder / "heads.nc"), **changes
         )
-        return simulate(start, runs=runs, steps=0, progress=False)
+        return simulate(start, runs=runs, steps=0)
 
     source, tuned = opened("heads"), opened("finetuned")
     places, begun = circuit_figures.finetuning_start_points(source, tuned)
@@ -773,15 +752,13 @@ def test_start_points_of_finetuned_runs(folder, opened):
     assert "run 2 at step 400 of 800" in circuit_figures.inherited_weights(
         source, early, 2, 400
     )
-    wide = simulate(dataclasses.replace(TINY, table=3), runs=1, steps=0, progress=False)
+    wide = simulate(dataclasses.replace(TINY, table=3), runs=1, steps=0)
     assert "row" not in circuit_figures.inherited_weights(wide, early, 0, 0)
     for settings, runs, seed in (
         (dataclasses.replace(TINY, lr=0.03), 8, 0),
         (TINY, 2, 50),
     ):
-        other = simulate(
-            settings, runs, seed, steps=800, every=400, out=f"{seed}.nc", progress=False
-        )
+        other = simulate(settings, runs, seed, steps=800, every=400, out=f"{seed}.nc")
         with pytest.raises(
             TrajectoryError, match="began at other weights than those of the source"
         ):
@@ -927,7 +904,6 @@ def test_summary_of_settings():
             runs=2,
             steps=4,
             seed=3,
-            progress=False,
         )
         for decay, lr in ((1.0, 0.01), (0.3, 0.02))
     )

@@ -254,9 +254,7 @@ class Polygons:
     corners, with weights on them."""
 
     def ensemble(self, need):
-        trajectory = simulate(
-            need.settings, need.runs, steps=2, every=1, progress=False
-        ).load()
+        trajectory = simulate(need.settings, need.runs, steps=2, every=1).load()
         embedding = np.stack(
             [polygon(6), polygon(6, step=2), polygon(6) * np.arange(1, 7)[:, None]]
         )

@@ -1,6 +1,5 @@
 """The report: which claims it shows where, and how its pages are written."""
 
-import logging
 import math
 import re
 import tomllib
@@ -623,12 +622,3 @@ def test_figures_without_runs_make_none(tmp_path):
     ]
     assert illustrations.draw_available_figures(results, Size.FULL, {}, tmp_path) == {}
     assert not (tmp_path / "runs").exists()
-
-
-def test_font_warnings_are_silent_while_drawing(caplog):
-    logger = logging.getLogger("matplotlib.font_manager")
-    with illustrations._without_font_warnings():
-        logger.warning("findfont: Font family 'x' not found.")
-    assert not caplog.records
-    logger.warning("findfont: Font family 'x' not found.")
-    assert caplog.records

@@ -136,7 +136,7 @@ def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
 
 def test_measures_of_networks_are_those_of_the_progress_command():
     settings = TransformerSettings(n=7, dim=8, heads=2, attention_rate=0.5)
-    trajectory = simulate(settings, runs=2, steps=20, every=4, progress=False)
+    trajectory = simulate(settings, runs=2, steps=20, every=4)
     data = attention_rate_claims.network_measures(trajectory)
     expected = measure_progress(trajectory).isel(step=-1)
     names = ("gradient_symmetricity", "distance_irrelevance", "component_circularity")
