@@ -274,24 +274,6 @@ def test_links_lead_to_files(page):
 # -------------------------------------------------------------------------- the example
 
 
-ODD = {
-    "n": 6,
-    "step_size": 0.2,
-    "diagonal": "none",
-    "repulsion_balance": "count",
-    "variance": "none",
-}
-
-
-@pytest.mark.parametrize("settings", [{}, {"fa": 2.0, "n": 7, "variance": "axis"}, ODD])
-def test_without_momentum_the_example_is_the_particle_system(settings):
-    result = run(MomentumSettings(momentum=0.0, **settings), steps=60)
-    expected = run(ParticleSettings(**settings), steps=60)
-    for name in ("embedding", "gradient_norm", "last_step", "status", "time"):
-        assert_array_equal(result[name], expected[name])
-    assert_allclose(result["update_norm"], expected["update_norm"], rtol=1e-6)
-
-
 def test_a_step_is_that_of_the_heavy_ball():
     """Polyak's rule by plain loops, over as many steps as rounding lets be compared."""
     result = run(SETTINGS, runs=1, steps=8)["embedding"].values[0]

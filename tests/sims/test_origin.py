@@ -112,10 +112,20 @@ REFUSED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a run of VC's network and one of CA's."""
+    folder = tmp_path_factory.mktemp("origins")
+    simulate(SPARSE, runs=2, steps=21, out=folder / "a.nc").close()
+    simulate(ModularSettings(n=5), runs=2, steps=2, out=folder / "modular.nc").close()
+    return folder
+
+
 @pytest.mark.parametrize(("words", "named"), REFUSED)
-def test_invalid_options_are_refused_by_name(output_of, words, named):
-    simulate(SPARSE, runs=2, steps=21, out="a.nc").close()
-    simulate(ModularSettings(n=5), runs=2, steps=2, out="modular.nc").close()
+def test_invalid_options_are_refused_by_name(
+    folder, output_of, words, named, monkeypatch
+):
+    monkeypatch.chdir(folder)
     assert named in output_of(f"sims.sparse {words}", code=2)
 
 

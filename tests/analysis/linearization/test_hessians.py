@@ -105,18 +105,8 @@ def by_curvlinops(network, seed, row):
 
 VARIANTS = [
     {},
-    {"table": 6, "norm": "unit"},
-    {"norm": "unit-smooth", "table": 4},
-    {
-        "dim": 4,
-        "vocab": 4,
-        "norm": "unit",
-        "receptor_biases": False,
-        "output_bias": False,
-    },
     {"length": 6, "sparsity": 2, "positions": (0, 3)},
-    {"length": 1, "sparsity": 1},
-    {"table": 3, "hidden": 32},
+    {"table": 3, "hidden": 32, "norm": "unit"},
 ]
 
 

@@ -309,21 +309,6 @@ def test_figures_without_scale_are_drawn_without_warnings(planted):
             plot_gradient_norms(item, peak_coincidence(item), 0).canvas.draw()
 
 
-def test_of_many_layers_the_largest_are_drawn(planted):
-    many = planted.isel(layer=list(range(8)) * 2).assign_coords(
-        layer=[f"block.{at}.w" for at in range(16)]
-    )
-    norms = many["gradient_norm"] * xr.DataArray(
-        np.repeat([1e-6, 1e6], 8), {"layer": many["layer"]}, "layer"
-    )
-    many = many.assign(gradient_norm=norms.transpose(*many["gradient_norm"].dims))
-    drawn = plot_gradient_norms(many, peak_coincidence(many), 0)
-    names = [text.get_text() for text in drawn.legends[0].get_texts()]
-    assert [name for name in names if name.endswith(".w")] == [
-        f"{at}.w" for at in range(8, 16)
-    ]
-
-
 def test_the_command(planted, particles, output_of, tmp_path):
     save_trajectory(planted, "a.nc")
     out = output_of("analysis.gradients a.nc --csv t.csv")

@@ -164,13 +164,6 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
     assert dynamics.read_settings(trajectory).model == "Tiny"
 
 
-def test_the_learning_rate_of_each_frame_is_recorded(path):
-    record_training(path, 4, every=2)
-    rates = dynamics.open_trajectory(path)["learning_rate"]
-    assert rates.dims == ("run", "step")
-    assert_allclose(rates[0], 0.01 * 0.99 ** np.array([0, 2, 4]))
-
-
 def test_values_of_the_loop_are_recorded(path):
     model, optimizer, _ = create_training()
     calls = []
