@@ -242,7 +242,8 @@ class EmbeddingStructure(NamedTuple):
     def words(self) -> str:
         """The kind of the structure, and the imperfections relative to all pair
         sums."""
-        return f"{self.kind}; {self.imperfections} of {self.pairs} sums imperfect"
+        count = f"{self.imperfections} of {self.pairs} sums"
+        return f"{self.kind}; {count} are imperfections"
 
 
 def embedding_structure(embedding: np.ndarray) -> EmbeddingStructure:

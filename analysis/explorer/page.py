@@ -228,14 +228,14 @@ The other tabs need no recorded runs."""
 
 
 _INTRODUCTIONS = {
-    "runs": "A recorded run, in panels. Drag the slider, or press play: look at what"
-    " moves at the marks, where the loss drops or jumps.",
+    "runs": "A recorded run, in panels. Drag the slider, or press play. Marks show"
+    " where the loss drops or jumps, for particles the norm of the force.",
     "particles": "Equal sums attract each other, different ones repel. Raise the"
     " alignment while it runs, and the cloud opens into a circle.",
     "training": "A network learns to add from examples. Compare its points with the"
     " particles from the same start: do both form the same shape?",
     "transformer": "A transformer learns to add. Its numbers form circles while the"
-    " share of correct new sums, the test split, rises.",
+    " share of correct sums of the test split, which are new to it, rises.",
 }
 """A sentence or two beside the tabs: what they show, and what to look for."""
 

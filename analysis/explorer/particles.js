@@ -331,10 +331,10 @@ if (globalThis.customElements) {
     }
 
     judge() {
-      const {particles} = this, count = particles.imperfections(), verdict = particles.verdict();
+      const {particles} = this, {step, pairs} = particles, near = pairs.length - particles.imperfections(), verdict = particles.verdict();
       if (this.badge.textContent !== verdict) this.badge.textContent = verdict;
       this.dispatchEvent(new CustomEvent("judged", {detail: {verdict, particles}}));
-      this.words.textContent = `step ${particles.step}; ${count} of ${particles.pairs.length} sums are nearest to a different sum`;
+      this.words.textContent = `step ${step}; ${near} of ${pairs.length} sums have an equal sum as their nearest neighbour`;
     }
 
     draw() {

@@ -36,21 +36,21 @@ class ParticleSliders(param.Parameterized):
     pace: Any = param.Selector(
         default=1.0,
         objects={
-            "a step in 5 frames": 0.2,
-            "a step a frame": 1.0,
-            "2 steps a frame": 2.0,
-            "5 steps a frame": 5.0,
-            "20 steps a frame": 20.0,
+            "1 step per 5 frames": 0.2,
+            "1 step per frame": 1.0,
+            "2 steps per frame": 2.0,
+            "5 steps per frame": 5.0,
+            "20 steps per frame": 20.0,
         },
         label="pace",
     )
 
 
 EPOCHS_A_FRAME = {
-    "an epoch a frame": 1,
-    "5 epochs a frame": 5,
-    "20 epochs a frame": 20,
-    "50 epochs a frame": 50,
+    "1 epoch per frame": 1,
+    "5 epochs per frame": 5,
+    "20 epochs per frame": 20,
+    "50 epochs per frame": 50,
 }
 
 

@@ -14,22 +14,22 @@ if (globalThis.customElements) {
       "Equal sums attract each other. Different sums repel each other.",
       "Click two other numbers, or drag one."]},
     {id: "alignment", title: "Alignment makes a circle", view: {seed: 26, stop: 300}, text: [
-      "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock.",
+      "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock. Equal sums then lie in one direction, but not in one place.",
       "A run ends after 300 steps; another alignment begins a new one. Set it to 0.5 and try other seeds, which are random starts: many end as a grid, with clumps of equal sums in rows."]},
     {id: "network", title: "Some networks do it too", text: [
       "First picture: a network learns to add from examples, and training pulls its points along the blue arrows. Second: particles from the same start. Both end as a circle with the numbers in the same order.",
       "The orange arrows are the forces of particles at the network's points. They agree with the blue ones in part, mostly because both push outward. Forces are a model of training.",
-      `Not every network does it: of ${networks} with these settings, ${circles} form a circle and ${grids} a grid.`]},
+      `Not every network does it: of ${networks} with these settings, ${circles} form a circle, ${grids} a grid, and ${networks - circles - grids} neither.`]},
     {id: "decision", title: "When is it decided?", text: [
-      "Two runs have the same forces and different starts. One ends as a circle, the other as a grid.",
-      "At every fifth step, 100 copies of the points are shifted a little and run on. The curves are the share of copies that become circles.",
-      "The end of a run is decided where 90 of its copies end as it does, then and later: small shifts no longer change it (dashed lines)."]},
+      "Two runs have the same forces and different starts. One ends as a circle, the other as a nearly flat grid.",
+      "At every fifth step, 100 copies of each run are shifted a little and run on. The curves are the share of copies that become circles.",
+      "A run is decided (dashed lines) from the step on at which 90 or more of its copies end as it does: small shifts now rarely change its end."]},
     {id: "transformer", title: "First by heart, then by rule", text: [
-      "A transformer, a network with attention, learns to add modulo 43 from half of all sums. After 200 epochs, which are passes through these sums, it knows them by heart, and most new sums are wrong.",
-      "Training goes on. Its numbers form circles, of which one is shown, and the loss of new sums, its error, first rises and then falls. It memorises, then forms the circuits of the rule, and then cleans up what it had memorised. After 4700 epochs it adds numbers that it has never seen together."]},
+      "A transformer, a network with attention, learns to add as on a clock with 43 hours, from half of all sums. After 200 epochs, which are passes through these sums, it knows them by heart, and most new sums are wrong.",
+      "Training goes on, and the numbers form circles, of which one is shown. The loss, which measures the error, first rises for new sums and then falls. There are three phases: the network memorises, forms the circuits of the rule, and cleans up what it had memorised. After 4,700 epochs nine of ten sums of numbers that it has never seen together are correct."]},
     {id: "spike", title: "A spike of the loss", text: [
-      "An input is a row of 12 bits, 0 or 1. This network says whether the sum of the first five is even or odd. Each dot is an input, and its direction from the centre decides the answer.",
-      "At step 37,046 the loss jumps: groups of dots have crossed a boundary within one step, and their answers are wrong (rings). The next step brings them back, but the loss rises again at once, and then falls slowly."]},
+      "Another network learns another sum. Its input is a row of 12 bits, 0 or 1, and it says whether the sum of the first five is even or odd. Each dot is an input, and its direction from the centre decides the answer.",
+      "At step 37,046 the loss jumps: groups of dots have crossed a boundary within one step, and their answers are wrong (rings). The next step brings them back, but other dots cross, the loss is high again at step 37,052, and then it falls slowly."]},
     {id: "turn", title: "Your turn", view: {}, text: [
       "Equal sums attract, different sums repel. Strong alignment makes a circle, weak alignment often a grid. Some networks form the same circle, though no force is written into them.",
       "Go on from here:"]},
@@ -41,8 +41,8 @@ if (globalThis.customElements) {
   nav { display: flex; flex-wrap: wrap; gap: 6px; margin: 0 0 16px; }
   button { font: inherit; font-size: 14px; min-height: 30px; padding: 2px 12px; color: inherit; background: transparent;
     border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 6px; cursor: pointer; }
-  nav button { font-size: 13px; padding: 2px 8px; }
-  nav button[aria-current] { font-weight: 650; border: 2px solid currentColor; padding: 1px 7px; }
+  nav button { font-size: 13px; padding: 2px 6px; }
+  nav button[aria-current] { font-weight: 650; border: 2px solid currentColor; padding: 1px 5px; }
   button:focus-visible, input:focus-visible { outline: 3px solid #2a7de1; outline-offset: 2px; }
   h2 { margin: 0 0 8px; font-size: 24px; line-height: 1.25; }
   section { display: grid; grid-template-columns: minmax(260px, 2fr) minmax(0, 6fr); gap: 8px 36px; align-items: start; }
@@ -301,9 +301,9 @@ if (globalThis.customElements) {
     countShapes(view) {
       const words = (ends) => SHAPES.map((shape) => `${shape} ${ends.filter(({verdict}) => verdict === shape).length}`).join(", ");
       const tell = () => {
-        const {weak, strong} = this.ends, pictures = (ends) => (ends.length ? ["\n", ...ends.slice(-TEN).map(({picture}) => picture)] : []);
-        this.select(".live").replaceChildren(`Ends of runs, and their sums\nweak alignment (below ${WEAK}): ${words(weak)}`, ...pictures(weak),
-          `\nstrong alignment: ${words(strong)}`, ...pictures(strong));
+        const kinds = [[`weak alignment (below ${WEAK})`, this.ends.weak], ["strong alignment", this.ends.strong]].filter(([, ends]) => ends.length);
+        const rows = kinds.flatMap(([name, ends]) => [`\n${name}: ${words(ends)}\n`, ...ends.slice(-TEN).map(({picture}) => picture)]);
+        this.select(".live").replaceChildren(...(rows.length ? ["Ends of runs, and their sums", ...rows] : []));
       };
       view.addEventListener("judged", ({detail: {verdict, particles}}) => {
         const {fa} = particles, seed = Number(view.seed.value);

@@ -123,7 +123,7 @@ def network_record() -> dict[str, Any]:
     agreement = cosine_similarity(run.targets[0], force)
     accuracy = network["accuracy"].values[0, frames, 0]
     words = [
-        f"Training step {step}: {correct:.0%} of the examples are correct. The arrows"
+        f"Training step {step:,}: {correct:.0%} of the examples are correct. The arrows"
         f" agree by {cosine:.2f} (1: equal, 0: unrelated)."
         for step, correct, cosine in zip(
             network["step"].values[frames], accuracy, agreement, strict=True
@@ -211,7 +211,7 @@ def transformer_record() -> dict[str, Any]:
         "lines": [
             _line("sums it trains on", BLUE, train),
             _line("new sums", ORANGE, test),
-            _line("loss of new sums (÷ largest)", "#8a8a8a", loss / loss.max()),
+            _line("loss of new sums (1: its largest)", "#8a8a8a", loss / loss.max()),
         ],
         "limits": [0, 1],
         "steps": steps.tolist(),
@@ -219,7 +219,7 @@ def transformer_record() -> dict[str, Any]:
         "bands": phases.to_dict("records"),
     }
     words = [
-        f"Epoch {step}: {100 * trained:.0f}% of the sums it trains on are correct,"
+        f"Epoch {step:,}: {100 * trained:.0f}% of the sums it trains on are correct,"
         f" {100 * new:.0f}% of the new ones."
         for step, trained, new in zip(steps, train, test, strict=True)
     ]
@@ -281,7 +281,7 @@ def spike_record() -> dict[str, Any]:
         ],
     }
     words = [
-        f"Step {step}: loss {value:.4f}; {share:.0%} of these inputs get a wrong answer."
+        f"Step {step:,}: loss {value:.3f}; {share:.0%} of these inputs get a wrong answer."
         for step, value, share in zip(steps, loss, wrong.mean(axis=1), strict=True)
     ]
     code = f"replay({ensemble.code()}, 0, {first}, {last})"

@@ -6,10 +6,12 @@ _FREQUENCY = (
     " counts, they form a circle."
 )
 PANEL_EXPLANATIONS = {
-    "embedding": "The positions of the numbers. They move during training; look for a"
-    " circle, or for a grid of rows.",
-    "pair_sums": "The sum of the positions of two numbers, for every pair. The"
-    " background is the answer for a sum at this place: pairs of one answer gather.",
+    "embedding": "The positions of the numbers; grey lines join successive numbers. They"
+    " move during training: look for a circle, or for a grid of rows.",
+    "pair_sums": "The sum of the positions of two numbers, for every pair, in the colour"
+    " of its answer: pairs of one answer gather. A coloured background is the answer"
+    " for a sum at this place. A sum is a grid imperfection if the nearest other sum"
+    " has another answer.",
     "descent": "Where the training loss pulls every number: against the gradient.",
     "law": "The force of particles at the positions of the network, to compare with the"
     " pull of the loss.",
@@ -24,17 +26,19 @@ PANEL_EXPLANATIONS = {
     " share with pair sums.",
     "circularity": "The largest distance of a number from the centre, divided by the"
     " smallest. Below 1.2 the numbers are a circle.",
-    "imperfections": "How many pair sums have a nearest neighbour of another class. A"
-    " perfect grid has few, a circle about half of all pairs.",
+    "imperfections": "How many pair sums have a nearest neighbour with another answer. A"
+    " grid has few, a circle about half of all pairs.",
     "loss": "The error that training reduces. Fast drops, jumps and plateaus are marked"
     " on the slider.",
     "accuracy": "The share of correct answers. The training split rises first if the"
     " network memorises.",
     "cosine": "How well the force of particles points where the loss pulls: 1 equal, 0"
     " unrelated, −1 opposite.",
-    "gradient_norm": "The size of the gradient, for each kind of weights. Peaks often"
-    " precede changes of the loss.",
-    "update_norm": "How far the last step moved the weights of each kind.",
+    "gradient_norm": "The size of the gradient for each kind of weights, or of the force on"
+    " particles. Peaks of the gradient often coincide with drops and spikes of the"
+    " loss.",
+    "update_norm": "How far the last step moved the weights of each kind, or the"
+    " particles.",
     "token_embeddings": "The vector that the network learns for each token.",
     "position_embeddings": "The vector that the network learns for each position of the"
     " sequence.",

@@ -187,9 +187,9 @@ def test_the_step_size_follows_a_change_of_n_on_the_page(
 @pytest.mark.parametrize(
     ("ratio", "imperfections", "words"),
     [
-        (1.1, 85, "circle; 85 of 153 sums imperfect"),
-        (3.0, 22, "grid; 22 of 153 sums imperfect"),
-        (3.0, 90, "neither; 90 of 153 sums imperfect"),
+        (1.1, 85, "circle; 85 of 153 sums are imperfections"),
+        (3.0, 22, "grid; 22 of 153 sums are imperfections"),
+        (3.0, 90, "neither; 90 of 153 sums are imperfections"),
     ],
 )
 def test_a_structure_in_words(ratio, imperfections, words):

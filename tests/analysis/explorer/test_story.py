@@ -226,7 +226,7 @@ def test_the_recorded_runs_are_those_of_the_script(records):
     assert (story_data.FOLDER / "story_data.js").stat().st_size < 1_500_000
     network = json.loads(json.dumps(story_data.network_record()))
     assert records["network"].items() >= network.items()
-    assert records["spike"]["words"][18].startswith("Step 37046: loss 0.74")
+    assert records["spike"]["words"][18].startswith("Step 37,046: loss 0.74")
     assert records["transformer"]["words"][-1].endswith("100% of the new ones.")
 
 
