@@ -260,13 +260,12 @@ def test_two_sizes_of_which_one_has_no_grids(template, output_of):
     large = simulate(ParticleSettings(n=25), runs=3, steps=4)
     save_trajectory(planted(template), "a.nc")
     save_trajectory(large, "large.nc")
-    for first, second in (("a", "large"), ("large", "a")):
-        output_of(f"analysis.formation {first}.nc {second}.nc --csv t.csv")
-        table = pd.read_csv("t.csv")
-        assert len(table) == 12
-        p_values = table[table["run"] == second].set_index("what")["p_value"]
-        assert p_values["imperfections"] >= 0
-        assert np.isnan(p_values["structure"])  # which is another thing in each
+    output_of("analysis.formation large.nc a.nc --csv t.csv")
+    table = pd.read_csv("t.csv")
+    assert len(table) == 12
+    p_values = table[table["run"] == "a"].set_index("what")["p_value"]
+    assert p_values["imperfections"] >= 0
+    assert np.isnan(p_values["structure"])  # which is another thing in each
     results = []
     for name, trajectory in (("a", planted(template)), ("large", large)):
         measures = structure_measures(trajectory)

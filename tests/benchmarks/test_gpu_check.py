@@ -25,33 +25,6 @@ SMALL = {
 }
 
 
-def test_the_cpu_agrees_with_itself_and_figures_are_written(tmp_path, capsys):
-    out = tmp_path / "figures.json"
-    assert (
-        gpu_check.main(["--device", "cpu", "--no-tests", "--out", str(out)], SMALL)
-        == gpu_check.AGREES
-    )
-    result = json.loads(out.read_text())
-    assert (result["device"], result["tests"], result["tolerance"]) == (
-        "cpu",
-        None,
-        gpu_check.TOLERANCE,
-    )
-    compared = {(row["case"], row["variable"]) for row in result["comparisons"]}
-    assert {
-        ("networks", "embedding"),
-        ("heads", "loss"),
-        ("transformers", "query_weight"),
-    } <= compared
-    assert all(
-        row["agrees"] and row["difference"] == 0 for row in result["comparisons"]
-    )
-    rates = result["run_epochs_per_second"]
-    assert [row["case"] for row in rates] == list(SMALL)
-    assert all(row["cpu"] > 0 and row["device"] > 0 for row in rates)
-    assert "0 tests failed, 0 variables differ" in capsys.readouterr().out
-
-
 def test_differences_above_the_tolerance_and_failing_tests_are_reported(
     tmp_path, monkeypatch, capsys
 ):
@@ -106,6 +79,9 @@ def test_everything_runs_on_a_stub_of_a_gpu(tmp_path, monkeypatch, capsys):
     assert gpu_check.main(["--out", str(out)], SMALL) == gpu_check.AGREES
     result = json.loads(out.read_text())
     assert result["device"] == "a stub"
+    assert [row["case"] for row in result["run_epochs_per_second"]] == list(SMALL)
+    compared = {(row["case"], row["variable"]) for row in result["comparisons"]}
+    assert {("networks", "embedding"), ("heads", "loss")} <= compared
     differences = [row["difference"] for row in result["comparisons"]]
     assert 0 < max(differences) < gpu_check.TOLERANCE  # another backend than the CPU's
     assert "a stub: 0 tests failed, 0 variables differ" in capsys.readouterr().out

@@ -199,11 +199,3 @@ def test_paired_runs_are_tested_in_pairs():
     )
     assert _location_test(x, x + 0.01, paired=False)[0] > 0.5
     assert _location_test(x, x, paired=True)[0] == 1
-
-
-def test_single_runs_have_no_p_value():
-    one = simulate(ParticleSettings(n=7), runs=1, steps=20)
-    other = simulate(ParticleSettings(n=7), runs=1, steps=20, seed=5)
-    rows = comparison_rows(compare_trajectories(one, other))
-    assert rows
-    assert np.isnan([row["p_value"] for row in rows]).all()

@@ -1,9 +1,8 @@
-"""CKA and participation ratio against their definitions and invariances."""
+"""CKA and participation ratio against their definitions."""
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import ortho_group
 
 import dynamics
 from analysis.structures import (
@@ -24,13 +23,8 @@ def test_cka_is_that_of_its_definition():
     assert linear_cka(X, Y) == pytest.approx(expected)
 
 
-def test_cka_is_invariant_under_rotation_scale_and_shift_only():
-    rotated = 3 * X @ ortho_group.rvs(6, random_state=1) + 5
-    assert linear_cka(X, rotated) == pytest.approx(1)
-    assert linear_cka(rotated, Y) == pytest.approx(float(linear_cka(X, Y)))
-    stretched = X * np.array([10, 1, 1, 1, 1, 1])
-    assert linear_cka(X, stretched) < 0.9
-    assert linear_cka(np.stack([X, X]), X).shape == (2,)
+def test_cka_of_equal_shapes_and_of_points_in_one_place():
+    assert linear_cka(np.stack([X, 3 * X + 5]), X) == pytest.approx(np.ones(2))
     assert np.isnan(linear_cka(X, np.ones((20, 3))))
 
 

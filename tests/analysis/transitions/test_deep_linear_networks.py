@@ -1,5 +1,7 @@
 """Escapes from the saddles of deep linear networks, whose times are known."""
 
+import functools
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,6 +11,7 @@ from analysis.transitions.change_points import detect_events
 from analysis.transitions.detection import DetectionConfig
 
 
+@functools.cache
 def deep_linear_network(values, layers, frames, start=1e-6):
     """The loss (frame,) of a network with balanced weights along gradient flow, and the
     frames at which each mode has lost half of its loss.
@@ -44,11 +47,11 @@ def deep_linear_network(values, layers, frames, start=1e-6):
 
 
 NETWORKS = {
-    "three saddles": ([4, 2, 1], 2),
-    "four saddles": ([8, 4, 2, 1], 2),
-    "five saddles": ([16, 8, 4, 2, 1], 2),
-    "three layers": ([6, 3, 1.5, 0.8], 3),
-    "heights alike": ([3, 2, 1.2], 3),
+    "three saddles": ((4, 2, 1), 2),
+    "four saddles": ((8, 4, 2, 1), 2),
+    "five saddles": ((16, 8, 4, 2, 1), 2),
+    "three layers": ((6, 3, 1.5, 0.8), 3),
+    "heights alike": ((3, 2, 1.2), 3),
 }
 
 
@@ -57,7 +60,7 @@ NETWORKS = {
 @pytest.mark.parametrize("noise", [0, 1e-4])
 def test_every_escape_is_found_at_its_time(name, frames, noise):
     loss, halves = deep_linear_network(*NETWORKS[name], frames)
-    loss *= 1 + noise * np.random.default_rng(0).normal(size=frames)
+    loss = loss * (1 + noise * np.random.default_rng(0).normal(size=frames))
     events = detect_events(loss, DetectionConfig(level="local"))
     middles = [event.middle for event in events if event.kind == "drop"]
     assert len(middles) == len(halves)

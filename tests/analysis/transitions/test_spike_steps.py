@@ -4,7 +4,6 @@ flips, and ordinary steps."""
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
 
 from analysis.transitions import spike_attribution as attribution
 from analysis.transitions import spike_steps
@@ -52,16 +51,6 @@ def test_distances_to_boundaries_agree_with_finite_differences(norm):
             / xi[row].norm()
         )
         assert float(result[row]) == pytest.approx(float(expected), rel=1e-5)
-
-
-def test_a_step_to_the_first_order_boundary_of_a_linear_network_reaches_it():
-    network = ClusteringHead(ONE)
-    weights, _ = head(
-        steep=0.0
-    )  # logits are linear in xi, and the boundary is the first axis
-    xi = network.sequence_embedding(weights, BOTH.tokens)
-    result = spike_steps.boundary_distances(network, weights, BOTH)
-    assert_allclose(result, xi[:, 1].abs() / xi.norm(dim=-1), rtol=1e-12)
 
 
 def path(weights, moved, loss, foot=0):

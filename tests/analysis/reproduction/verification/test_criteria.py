@@ -268,19 +268,3 @@ def test_criteria_in_words(criterion, unit, expected):
 )
 def test_intervals_end_at_what_is_possible(unit, interval, expected):
     assert criteria.format_number(Interval(*interval), unit, 1) == expected
-
-
-def test_chances_of_verdicts_on_a_true_a_marginal_and_a_false_percentage(generator):
-    """Of 100 cases each, with a bound of 50% and a minimum effect of 10 points."""
-    judged = {}
-    for truth in (0.75, 0.53, 0.4):
-        counts = generator.binomial(100, truth, 400).tolist()
-        judged[truth] = [
-            criteria.judge_estimate(Above(50, 10), percentage(hits, 100)).verdict
-            for hits in counts
-        ]
-    assert judged[0.75].count(YES) >= 390
-    assert judged[0.53].count(YES) <= 60  # a chance of .10
-    assert judged[0.53].count(OPEN) >= 260
-    assert judged[0.4].count(YES) == 0
-    assert judged[0.4].count(NO) >= 350
