@@ -147,7 +147,8 @@ def largest_exponents(
     span : int
         Steps between two orthonormalisations.
     size : float
-        Length of the differences.
+        Length of the differences. Networks in float32 need about 1e-4; larger ones may
+        switch hidden units of ReLU, where derivatives jump.
     transient : int
         Number of steps, a multiple of `span`, in which the directions turn before
         their growth counts.

@@ -6,7 +6,7 @@ import functools
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -61,6 +61,7 @@ from dynamics.recording.quantities import (
 from dynamics.recording.recorded_activations import ProbeActivations
 from dynamics.recording.recorded_network import check_model
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
+from dynamics.recording.training_copies import training_copies
 from dynamics.recording.training_state import (
     as_optimizers,
     check_states,
@@ -353,7 +354,8 @@ class Training:
 
 
 class Recording:
-    """A recording in progress: a context manager, returned by `record`."""
+    """A recording of a model: a context manager around the training loop, returned by
+    `record`."""
 
     def __init__(
         self,
@@ -405,6 +407,7 @@ class Recording:
         self._last_step = -1
         self._given: dict[str, list[str]] | None = None  # splits of each metric
         self._must_restore = self._has_begun = self._has_entered = False
+        self._in_progress = False
         self._calls_without_update = 0  # of step
         self._latest_call: tuple[int, Measured, Measured] | None = None
         """Updates at the latest call of step, and the loss and accuracy that it was
@@ -431,10 +434,11 @@ class Recording:
             if not self._must_restore:
                 self._first, self._evaluated = self._read_arrays(), self._evaluate()
             self._held = held.pop_all()
-        self._has_entered = True
+        self._has_entered = self._in_progress = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._in_progress = False
         with self._held:
             if not self._must_restore:
                 if kind is None:
@@ -823,6 +827,96 @@ class Recording:
         if self.gradient is not None:
             self.gradient.last = state[GRADIENT].to(self.gradient.parameter.device)
         return state["updates"]
+
+    # -------------------------------------------------------------- after the recording
+
+    def branches(
+        self,
+        step: int,
+        copies: int = 100,
+        displace: float = 0.01,
+        *,
+        reshuffle: bool = False,
+    ) -> Iterator[torch.nn.Module]:
+        """Set the training to a restart state of the finished recording, once for each
+        copy.
+
+        The model, the optimizers and the `states` are those of the recording. After
+        each copy has been yielded, the caller's own loop trains the model from there
+        and measures how it ends. After the last copy, and if the loop is left, all have
+        again the state that they had before.
+
+        Parameters
+        ----------
+        step : int
+            Number of updates after which the copies begin; the recording must have a
+            restart state there (`restart_every` of `record`).
+        copies : int
+            Number of copies.
+        displace : float
+            Size of the displacements, relative to the standard deviation of each
+            parameter in this state. 0 displaces nothing.
+        reshuffle : bool
+            Give each copy random numbers of its own.
+
+        Yields
+        ------
+        torch.nn.Module
+            The recorded model with the state of the next copy.
+
+        Raises
+        ------
+        RecordingError
+            If the recording is in progress.
+        SettingsError
+            If an argument is not valid, or there is no restart state at this step.
+        TrajectoryError
+            If the file is missing or damaged, has no restart states, or those of
+            another model.
+
+        See Also
+        --------
+        dynamics.training_copies : The same for a file and a model that was built again.
+
+        Examples
+        --------
+        >>> import dynamics, torch
+        >>> model = torch.nn.Linear(1, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> def train(updates, recording=None):
+        ...     for _ in range(updates):
+        ...         optimizer.zero_grad()
+        ...         (model(torch.ones(1)) ** 2).sum().backward()
+        ...         optimizer.step()
+        ...         if recording:
+        ...             recording.step()
+        >>> options = {"restart_every": 5}
+        >>> with dynamics.record(model, optimizer, "slope.nc", **options) as recording:
+        ...     train(20, recording)
+        >>> ends = []
+        >>> for branch in recording.branches(10, copies=3, displace=0.1):
+        ...     train(10)
+        ...     ends.append(abs(branch(torch.ones(1)).item()) < 0.01)
+        >>> ends
+        [True, True, True]
+        """
+        if self._in_progress:
+            raise RecordingError(
+                f"{self.path}: the recording is in progress; call branches() after the"
+                " with block"
+            )
+        model = self.training.model
+        numbers = training_copies(
+            self.path,
+            model,
+            self.training.optimizers,
+            step,
+            copies,
+            displace,
+            states=self.training.states,
+            reshuffle=reshuffle,
+        )
+        return (model for _ in numbers)
 
 
 # ------------------------------------------------------------------------------- layers

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import dynamics
-from dynamics import SettingsError, TrajectoryError
+from dynamics import RecordingError, SettingsError, TrajectoryError
 
 INPUTS = torch.linspace(-1, 1, 16)[:, None]
 
@@ -167,3 +167,78 @@ def test_files_without_restart_states_and_other_models_are_refused(recorded):
                 "run.nc", other, optimizer, 20, states=trial.states
             )
         )
+
+
+def test_a_finished_recording_yields_its_model_in_the_states_of_copies():
+    trial = Trial()
+    options = {"states": trial.states, "restart_every": 10, "seed": 5}
+    options |= {"weights": True, "embedding_gradient": True, "embedding": "0.weight"}
+    with dynamics.record(
+        trial.model, trial.optimizer, "run.nc", **options
+    ) as recording:
+        last = trial.train(40, recording)
+    generator = torch.get_rng_state()
+    ends = []
+    for model in recording.branches(20, 2, displace=0.0):
+        assert model is trial.model
+        ends.append(trial.train(20))
+    assert all(equal(end, last) for end in ends)
+    assert equal(trial.weights(), last)
+    assert torch.equal(torch.get_rng_state(), generator)
+
+    for arguments in ({"displace": 0.1}, {"displace": 0.1, "reshuffle": True}):
+        branches = [
+            (trial.weights(), trial.train(20))
+            for _ in recording.branches(20, 2, **arguments)
+        ]
+        copies = [
+            (trial.weights(), trial.train(20)) for _ in trial.copies(20, 2, **arguments)
+        ]
+        for branch, copy in zip(branches, copies, strict=True):
+            assert equal(branch[0], copy[0])
+            assert equal(branch[1], copy[1])
+        assert not equal(branches[0][1], branches[1][1])
+
+
+def test_a_recording_that_is_not_entered_again_has_the_branches_of_its_file(recorded):
+    trial = Trial(seed=1)
+    recording = dynamics.record(
+        trial.model, trial.optimizer, "run.nc", states=trial.states
+    )
+    ends = [trial.train(20) for _ in recording.branches(20, 1, displace=0.0)]
+    assert equal(ends[0], recorded)
+
+
+def test_branches_of_an_interrupted_recording_begin_at_the_states_that_are_kept():
+    trial = Trial()
+    recording = dynamics.record(
+        trial.model,
+        trial.optimizer,
+        "run.nc",
+        states=trial.states,
+        restart_every=10,
+        seed=5,
+    )
+    with pytest.raises(ZeroDivisionError), recording:
+        trial.train(25, recording)
+        1 / 0  # noqa: B018 - the exception of a loop
+    starts = [trial.weights() for _ in recording.branches(20, 1, displace=0.0)]
+    again = Trial()
+    assert equal(starts[0], again.train(20))
+
+
+def test_recordings_in_progress_and_missing_files_have_no_branches():
+    trial = Trial()
+    recording = dynamics.record(
+        trial.model, trial.optimizer, "run.nc", states=trial.states, restart_every=10
+    )
+    with pytest.raises(TrajectoryError, match="run.nc"):
+        recording.branches(10)
+    with recording:
+        trial.train(20, recording)
+        before = trial.weights()
+        with pytest.raises(RecordingError, match="in progress.*after the with block"):
+            recording.branches(10)
+        assert equal(trial.weights(), before)
+    with pytest.raises(SettingsError, match="step: found 15, allowed is a step with"):
+        recording.branches(15)
