@@ -2,14 +2,17 @@
 states.
 
 python -m analysis.fate RUN.nc --outcome circle
-python -m analysis.fate RUN.nc --steps 20 --copies 200 --displace 0.01 0.05 0.2
+python -m analysis.fate RUN.nc --frames 20 --copies 200 --displace 0.01 0.05 0.2
+python -m analysis.fate RUN.nc --direction growing --set fa=0.5
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
 
 import analysis
 from analysis import committors, plots
@@ -19,6 +22,7 @@ from analysis.command_line.record import (
     MeasuredTrajectory,
     Report,
 )
+from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -47,6 +51,20 @@ class Options(AnalysisOptions):
     state."""
     reshuffle: bool = False
     """Give the copies mini-batches of their own; --displace 0 is then allowed."""
+    direction: Literal["all", "growing"] = "all"
+    """Displace the copies in all directions, or along the mode that grows fastest in
+    their state: the eigenvector of largest growth rate, of the Jacobian of the
+    particles' normalised motion, or of the Hessian of the training loss of CA's or VC's
+    network. Its displacements have the same mean length. States in which no mode grows
+    are left out."""
+    changes: Annotated[
+        tuple[str, ...] | None,
+        tyro.conf.arg(name="set", metavar="[NAME=VALUE [NAME=VALUE ...]]"),
+    ] = None
+    """Settings that the copies have instead of those of the run, such as fa=0.5."""
+    modes: bool = True
+    """Count the growing modes of the measured states of particles: 0.02 s a state for N
+    = 17, some seconds for 59."""
     bisections: int = 0
     """Number of further steps of each run, towards the one at which half of the copies
     end as the run does."""
@@ -69,6 +87,9 @@ def measure(
     copies: int,
     displace: tuple[float, ...],
     reshuffle: bool,
+    direction: Literal["all", "growing"],
+    changes: tuple[str, ...] | None,
+    modes: bool,
     bisections: int,
     until: int | None,
     scheduler: str | None,
@@ -80,8 +101,11 @@ def measure(
         end = trajectory["step"].values[-1] if until is None else until
         selected = trajectory["step"].values[frames]
         steps = selected[selected < end].tolist()
-    return analysis.committor(
-        selection.select_runs(trajectory),
+    if changes == ():
+        raise SettingsError("set", "no value", "NAME=VALUE, such as fa=0.5")
+    runs = selection.select_runs(trajectory)
+    result = analysis.committor(
+        runs,
         outcome,
         steps,
         copies,
@@ -90,9 +114,14 @@ def measure(
         bisections=bisections,
         reshuffle=reshuffle,
         until=until,
+        direction=None if direction == "all" else direction,
         scheduler=scheduler,
         log=progress,
+        **committors.changed_settings(runs, changes or ()),
     )
+    if modes and not result.attrs["frames_left"]:
+        result = committors.count_growing_modes(runs, result)
+    return committors.add_events(runs, result)
 
 
 def fate_report(measured: MeasuredTrajectory) -> Report:
@@ -102,7 +131,7 @@ def fate_report(measured: MeasuredTrajectory) -> Report:
         committors.COMMITTOR_COLUMNS,
         committors.committor_legend(result),
         summary=committors.describe_committors(result)
-        + committors.describe_events(measured.trajectory, result),
+        + committors.describe_events(result),
         figure=lambda: plots.plot_committors(measured.trajectory, result),
     )
 

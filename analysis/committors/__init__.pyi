@@ -7,9 +7,12 @@ from .decision_table import COMMITTOR_COLUMNS as COMMITTOR_COLUMNS
 from .decision_table import committor_legend as committor_legend
 from .decision_table import committor_table as committor_table
 from .decision_table import describe_committors as describe_committors
-from .decision_table import describe_events as describe_events
+from .growing_modes import count_growing_modes as count_growing_modes
 from .growth_of_differences import largest_exponents as largest_exponents
 from .growth_of_differences import linearized_exponents as linearized_exponents
 from .growth_of_differences import lyapunov as lyapunov
 from .outcomes import OUTCOMES as OUTCOMES
 from .outcomes import find_outcome as find_outcome
+from .run_events import add_events as add_events
+from .run_events import describe_events as describe_events
+from .setting_changes import changed_settings as changed_settings

@@ -8,20 +8,27 @@ the reactant (Du, Pande, Grosberg, Tanaka and Shakhnovich, J. Chem. Phys. 108 (1
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.committors.copies_on_cluster import copies_on_cluster
+from analysis.committors.copies_on_cluster import Portion, Starts, copies_on_cluster
 from analysis.committors.decision import add_decisions
+from analysis.committors.growing_modes import (
+    GROWING,
+    check_growing_direction,
+    growing_directions,
+)
 from analysis.committors.outcomes import Outcome, ends_so, find_outcome
+from analysis.linearization.eigenmodes import StateModes
+from analysis.output.results import dimensionless
 from analysis.statistics.intervals import binomial_interval
 from dynamics.copies import branch_copies
 from dynamics.randomness import random_stream
-from dynamics.settings import SettingsError, check_integer
+from dynamics.settings import SettingsError, check_choice, check_integer
 from dynamics.sweeps.dask_backend import check_scheduler
 
 PORTION = 10_000
@@ -29,9 +36,6 @@ PORTION = 10_000
 
 SAMPLE = 64
 """Number of copies by which the time of all is estimated."""
-
-Starts = Mapping[int, Sequence[int]]
-"""Steps by the index of the run."""
 
 
 def committor(
@@ -43,7 +47,7 @@ def committor(
     *,
     level: float | None = None,
     bisections: int = 0,
-    direction: Mapping[str, np.ndarray] | None = None,
+    direction: Mapping[str, np.ndarray] | Literal["growing"] | None = None,
     reshuffle: bool = False,
     until: int | None = None,
     scheduler: str | None = None,
@@ -72,10 +76,13 @@ def committor(
     bisections : int
         Number of further steps of each run, each in the middle of the interval in which
         its committor passes one half for the last time.
-    direction : mapping of str to array, optional
+    direction : mapping of str to array or "growing", optional
         Displace along this direction only, by a normal number times the size times the
         array: for a name of a variable of the state an array of its shape, or (run,
-        ...).
+        ...). "growing": along the mode of each state that grows fastest, the
+        eigenvector of the Jacobian of the particles' normalised motion or of the
+        Hessian of a network's training loss (`analysis.linearization.state_modes`),
+        with the mean length of displacements in all directions.
     reshuffle : bool
         Give copies mini-batches of their own. Displacement 0 is then allowed.
     until : int, optional
@@ -94,7 +101,9 @@ def committor(
         By run, step and displacement: `committor`, with the exact binomial interval
         `committor_low` and `committor_high`, and the numbers `successes` and `trials`;
         NaN and 0 where a run was not measured or has diverged. Copies that diverge are
-        no trials. By run: `outcome`, 1 or 0, and the decision (`add_decisions`). SIGINT
+        no trials. Along the growing direction also `growing_modes` (run, step); states
+        without a growing mode are not measured, and `states_without_growth` is their
+        number. By run: `outcome`, 1 or 0, and the decision (`add_decisions`). SIGINT
         ends the computation after the first steps; `frames_left` is the number of
         states that are left.
 
@@ -113,7 +122,7 @@ def committor(
     """
     function = find_outcome(outcome, level, trajectory)
     sizes = np.unique(np.atleast_1d(np.asarray(displace, float)))
-    if not reshuffle and (sizes <= 0).any():
+    if not sizes.size or (not reshuffle and (sizes <= 0).any()):
         raise SettingsError("displace", displace, "positive numbers, or reshuffle")
     check_integer("copies", copies, 1, 10_000_000)
     check_integer("bisections", bisections, 0, 60)
@@ -125,6 +134,9 @@ def committor(
     elif reshuffle:
         raise SettingsError("reshuffle", reshuffle, "no value beside a direction")
     else:
+        if isinstance(direction, str):
+            check_choice("direction", direction, (GROWING,))
+            check_growing_direction(trajectory)
         normal = random_stream(0, "copies/direction").standard_normal(copies)
         amplitudes = np.outer(sizes, normal).ravel().tolist()
         options |= {"direction": direction, "copies": 1, "displace": amplitudes}
@@ -146,6 +158,9 @@ def committor(
         outcome=outcome if isinstance(outcome, str) else outcome.__name__,
         frames_left=0 if is_complete else states - len(counts.results),
     )
+    if changes:
+        words = [f"{name}={value}" for name, value in changes.items()]
+        result.attrs["changes"] = ", ".join(words)
     return add_decisions(result)
 
 
@@ -179,6 +194,8 @@ class _Counts:
         self.copies, self.sizes, self.scheduler = copies, sizes, scheduler
         self.results: dict[tuple[int, int], np.ndarray] = {}
         """Successes and trials (2, size) by run and step."""
+        self.modes: dict[tuple[int, int], StateModes] = {}
+        """Modes by run and step, if copies are displaced along them."""
         first = int(trajectory["step"][0])
         ends = branch_copies(trajectory, first, 1, 0.0, until=until)
         self.until = int(ends["step"][-1])
@@ -211,27 +228,47 @@ class _Counts:
     def measure(self, groups: Sequence[Starts], bar: tqdm) -> None:
         """Run the copies of the states in each group and count their outcomes, in portions
         that are computed together."""
-        most = PORTION if self.scheduler is None else PORTION // 10
-        width = max(1, most // (self.copies * len(self.sizes)))
-        portions: list[Starts] = []
-        for group in groups:
-            runs = list(group)
-            for at in range(0, len(runs), width):
-                portions.append({run: group[run] for run in runs[at : at + width]})
-        for ends in self.ends(portions, bar):
+        for ends in self.ends(self.portions(groups, bar), bar):
             self._count(ends)
             bar.update(ends.sizes["run"] // (self.copies * len(self.sizes)))
 
-    def ends(self, portions: Sequence[Starts], bar: tqdm) -> Iterator[xr.Dataset]:
+    def portions(self, groups: Sequence[Starts], bar: tqdm) -> Iterator[Portion]:
+        """The states of each group, in portions, with the options of `branch_copies`."""
+        most = PORTION if self.scheduler is None else PORTION // 10
+        width = max(1, most // (self.copies * len(self.sizes)))
+        for group in groups:
+            runs = list(group)
+            for at in range(0, len(runs), width):
+                portion = Portion(
+                    {run: group[run] for run in runs[at : at + width]}, self.options
+                )
+                if self.options.get("direction") == GROWING:
+                    portion = self._along_growing_modes(portion)
+                    bar.update(len(runs[at : at + width]) - len(portion.starts))
+                if portion.starts:
+                    yield portion
+
+    def _along_growing_modes(self, portion: Portion) -> Portion:
+        """The portion without the states in which no mode grows, and with the
+        directions of the others."""
+        directions, modes = growing_directions(self.trajectory, portion.starts)
+        starts = {}
+        for run, steps in portion.starts.items():
+            self.modes[run, steps[0]] = modes[run]
+            if modes[run].grows:
+                starts[run] = steps
+            else:
+                self.results[run, steps[0]] = np.zeros((2, len(self.sizes)), int)
+        return Portion(starts, {**portion.options, "direction": directions})
+
+    def ends(self, portions: Iterable[Portion], bar: tqdm) -> Iterator[xr.Dataset]:
         """The end states of the copies of each portion; on a cluster in the order in
         which they are finished."""
         if self.scheduler is None:
             for portion in portions:
-                yield branch_copies(self.trajectory, portion, **self.options)
-        elif portions:
-            yield from copies_on_cluster(
-                self.trajectory, portions, self.options, self.scheduler, bar
-            )
+                yield branch_copies(self.trajectory, portion.starts, **portion.options)
+        elif portions := list(portions):
+            yield from copies_on_cluster(self.trajectory, portions, self.scheduler, bar)
 
     def _count(self, ends: xr.Dataset) -> None:
         """Store how many copies of each state end and how many of them have the outcome."""
@@ -251,7 +288,11 @@ class _Counts:
         half for the last time, if a step lies between."""
         middles = {}
         for run in runs:
-            steps = sorted(step for of_run, step in self.results if of_run == run)
+            steps = sorted(
+                step
+                for (of_run, step), (_, trials) in self.results.items()
+                if of_run == run and trials[0]
+            )
             p = [
                 successes[0] / max(1, trials[0])
                 for successes, trials in (self.results[run, step] for step in steps)
@@ -260,8 +301,9 @@ class _Counts:
             changes = np.flatnonzero(side[1:] != side[:-1])
             if changes.size:
                 low, high = [*steps, self.until][changes[-1] :][:2]
-                if high - low > 1:
-                    middles[run] = [(low + high) // 2]
+                middle = (low + high) // 2
+                if middle > low and (run, middle) not in self.results:
+                    middles[run] = [middle]
         return middles
 
     def dataset(self) -> xr.Dataset:
@@ -282,7 +324,7 @@ class _Counts:
             "displacement": self.sizes,
             "seed": ("run", self.trajectory["seed"].values),
         }
-        return xr.Dataset(
+        result = xr.Dataset(
             {
                 **variables,
                 "successes": (dims, counts[0]),
@@ -296,3 +338,20 @@ class _Counts:
                 "until": self.until,
             },
         )
+        return self._with_modes(result) if self.modes else result
+
+    def _with_modes(self, result: xr.Dataset) -> xr.Dataset:
+        """The result with the number of growing modes of each state. Raises
+        SettingsError if no mode grows in any of them."""
+        without_growth = sum(not modes.grows for modes in self.modes.values())
+        if without_growth == len(self.modes):
+            allowed = "states with a growing mode: no mode grows in those selected"
+            raise SettingsError("direction", GROWING, allowed)
+        growing = np.full(result["committor"].shape[:2], np.nan)
+        places = {step: at for at, step in enumerate(result["step"].values.tolist())}
+        for (run, step), modes in self.modes.items():
+            growing[run, places[step]] = modes.growing
+        meaning = dimensionless("number of growing modes")
+        return result.assign(
+            growing_modes=(("run", "step"), growing, meaning)
+        ).assign_attrs(direction=GROWING, states_without_growth=without_growth)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -17,6 +17,17 @@ from dynamics.settings import SettingsError
 from dynamics.sweeps.dask_backend import compute_on_cluster
 from dynamics.trajectory.reader import open_trajectory, run_indices
 
+Starts = Mapping[int, Sequence[int]]
+"""Steps by the index of the run."""
+
+
+class Portion(NamedTuple):
+    """Copies that are computed together."""
+
+    starts: Starts
+    options: Mapping[str, Any]
+    """Options of `branch_copies`."""
+
 
 @dataclass(frozen=True)
 class CopiesTask:
@@ -26,7 +37,7 @@ class CopiesTask:
     """The trajectory."""
     seeds: np.ndarray
     """The seeds of its runs that have copies, (run,)."""
-    starts: Mapping[int, Sequence[int]]
+    starts: Starts
     """Steps at which copies begin, by the index of the run among these."""
     options: Mapping[str, Any]
     """Options of `branch_copies`."""
@@ -57,13 +68,12 @@ class CopiesTask:
 
 def copies_on_cluster(
     trajectory: xr.Dataset,
-    portions: Sequence[Mapping[int, Sequence[int]]],
-    options: Mapping[str, Any],
+    portions: Sequence[Portion],
     scheduler: str,
     bar: tqdm,
 ) -> Iterator[xr.Dataset]:
-    """The copies of each portion of states (steps by the index of the run), in the
-    order in which the workers finish them.
+    """The copies of each portion of states, in the order in which the workers finish
+    them.
 
     Raises SettingsError if the trajectory has no file, and the errors of
     `compute_on_cluster`."""
@@ -77,8 +87,7 @@ def copies_on_cluster(
             CopiesTask(
                 Path(source).resolve(),
                 seeds,
-                portion,
-                options,
+                *portion,
                 Path(folder, f"{at}.nc"),
             )
             for at, portion in enumerate(portions)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from analysis.committors.growing_modes import exact_states
 from analysis.statistics.intervals import Interval
 from analysis.statistics.resampling import jackknife_runs
-from dynamics.copies import branch_copies
 from dynamics.settings import SettingsError
 
 FIRM, UNLIKELY = 0.9, 0.1
@@ -130,8 +130,9 @@ def transition_states(trajectory: xr.Dataset, result: xr.Dataset) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        A trajectory of one frame, with the coordinates `of_run` and `from_step` (run):
-        the exact state at the recorded or unrecorded step next to `decision_step`.
+        A trajectory of one frame, with the seeds of the runs and the coordinates
+        `of_run` and `from_step` (run): the exact state at the recorded or unrecorded
+        step next to `decision_step`.
 
     Raises
     ------
@@ -154,6 +155,4 @@ def transition_states(trajectory: xr.Dataset, result: xr.Dataset) -> xr.Dataset:
     late = np.flatnonzero(decided > float(result["step"][0]))
     if not late.size:
         raise SettingsError("result", "runs decided in the first state", "a later one")
-    starts = {int(run): [int(decided[run])] for run in late}
-    last = int(decided[late].max())
-    return branch_copies(trajectory, starts, 1, 0.0, until=last).isel(step=[0])
+    return exact_states(trajectory, {int(run): int(decided[run]) for run in late})

@@ -4,11 +4,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from analysis.committors.decision import FIRM, explained_variance, last_onset
+from analysis.committors.decision import FIRM, explained_variance
 from analysis.output.tables import Column, interval_columns, make_table
-from analysis.structures.circles_and_grids import is_circle
-from analysis.transitions import loss_events
-from analysis.transitions.detection import MIN_WINDOW_FRAMES
 
 COMMITTOR_COLUMNS = (
     Column("run", "run"),
@@ -25,7 +22,14 @@ COMMITTOR_COLUMNS = (
 def committor_legend(result: xr.Dataset) -> str:
     """What the columns mean."""
     step, size = int(result["step"][0]), float(result["displacement"][0])
-    return f"""
+    copies = ""
+    if changes := result.attrs.get("changes"):
+        copies += (
+            f"\ncopies continue with {changes}; the outcome is that of the run itself"
+        )
+    if result.attrs.get("direction"):
+        copies += "\ncopies are displaced along the fastest growing mode of their state"
+    return f"""{copies}
 outcome: whether the run itself has it ({result.attrs["outcome"]})
 at first: fraction of the copies of the state at step {step}, displaced by {size:g} of
 the spread, that have it, with exact 95% intervals
@@ -73,32 +77,6 @@ def describe_committors(result: xr.Dataset) -> str:
     diverged = result.attrs["copies"] - result["trials"].where(result["trials"] > 0)
     if diverged.sum() > 0:
         text += f"; {int(diverged.sum())} copies have diverged and are left out"
+    if without_growth := result.attrs.get("states_without_growth", 0):
+        text += f"; {without_growth} states have no growing mode and are left out"
     return text
-
-
-def describe_events(trajectory: xr.Dataset, result: xr.Dataset) -> str:
-    """How many runs are decided before their loss or force leaves its first level, and
-    before their circle forms, if that is the outcome; empty for too few frames."""
-    if trajectory.sizes["step"] <= MIN_WINDOW_FRAMES:
-        return ""
-    name = loss_events.default_scalar_name(trajectory)
-    scalar = loss_events.trajectory_scalar(trajectory, name)
-    escapes = loss_events.plateau_escape_times(scalar)
-    escape = escapes["escape"].where(escapes["escaped"]).values
-    moments = {f"their {name} leaves its first level": escape}
-    if result.attrs["outcome"] == "circle" and "embedding" in trajectory:
-        embedding = trajectory["embedding"].transpose("run", "step", "token", "axis")
-        steps = np.append(trajectory["step"].values, np.nan)
-        onsets = [last_onset(row) for row in is_circle(embedding.values)]
-        moments["their circle forms"] = steps[onsets]
-    lines = []
-    for event, steps in moments.items():
-        both = np.isfinite(steps) & np.isfinite(result["decision_step"].values)
-        before = int((result["decision_step"].values < steps)[both].sum())
-        if both.any():
-            median = float(np.median(steps[both]))
-            lines.append(
-                f"{before} of {int(both.sum())} runs are decided before {event} (median:"
-                f" step {median:.0f})"
-            )
-    return "".join(f"\n{line}" for line in lines)

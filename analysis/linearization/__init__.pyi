@@ -1,5 +1,6 @@
 from .along_trajectory import frame_indices as frame_indices
 from .along_trajectory import linearize_trajectory as linearize_trajectory
+from .along_trajectory import state_modes as state_modes
 from .curvature_table import curvature_columns as curvature_columns
 from .curvature_table import curvature_legend as curvature_legend
 from .curvature_table import escape_summary as escape_summary
@@ -14,6 +15,7 @@ from .model_spectrum_table import model_legend as model_legend
 from .model_spectrum_table import tabulate_model as tabulate_model
 from .network_curvature import flat_weight_pairs as flat_weight_pairs
 from .network_curvature import loss_curvature as loss_curvature
+from .network_curvature import network_state_modes as network_state_modes
 from .normalisation_margin import (
     measure_normalisation_margins as measure_normalisation_margins,
 )

@@ -13,7 +13,7 @@ frames that have fewer modes than others; kind is then -1."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import xarray as xr
@@ -22,10 +22,14 @@ from analysis import linearization
 from analysis.linearization.eigenmodes import (
     STABILITY_KINDS,
     Eigenmodes,
+    StateModes,
     count_growing,
     stability_kinds,
 )
-from analysis.linearization.force_jacobian import force_spectra
+from analysis.linearization.force_jacobian import (
+    force_spectra,
+    particle_state_modes,
+)
 from analysis.output.results import dimensionless
 from dynamics import networks
 from dynamics.errors import TrajectoryError
@@ -96,6 +100,41 @@ def linearize_trajectory(
         )
     spectra.attrs["threshold"] = 2 / spectra.attrs["lr"]
     return _with_kinds(spectra).assign_attrs(system=settings.system)
+
+
+def state_modes(states: xr.Dataset) -> Iterator[StateModes]:
+    """The number of growing modes and the direction that grows fastest, of the state of
+    each run.
+
+    Parameters
+    ----------
+    states : xarray.Dataset
+        A trajectory of particles, or of CA's or VC's network with its weights. Its
+        first frame is used. The seeds of networks are those of their training data.
+
+    Returns
+    -------
+    iterator of StateModes
+        Of one run after the other.
+
+    Raises
+    ------
+    TrajectoryError
+        If the trajectory is of another system, or of too many particles.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=2, steps=4, progress=False)
+    >>> first, second = state_modes(trajectory)
+    >>> first.growing, first.fastest["embedding"].shape
+    (3.0, (5, 2))
+    """
+    settings = _check_system(states)
+    if isinstance(settings, ParticleSettings):
+        return particle_state_modes(states, settings)
+    # through the package, so that torch is imported only for networks
+    return iter(linearization.network_state_modes(states))
 
 
 def _check_system(trajectory: xr.Dataset) -> Settings:

@@ -43,6 +43,23 @@ class Eigenmodes(NamedTuple):
     rotation: np.ndarray
 
 
+class StateModes(NamedTuple):
+    """What the modes of a single state say about small displacements of it."""
+
+    growing: float
+    """Number of growing modes; NaN if only the fastest mode is known."""
+    rate: float
+    """Growth rate of the fastest mode; NaN where the flow has no derivative."""
+    fastest: dict[str, np.ndarray]
+    """The direction of the fastest mode: the real part of its eigenvector, of length 1
+    over all variables of the state, as arrays by their names."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether the fastest mode grows."""
+        return self.rate > 0 and self.growing != 0
+
+
 def sorted_eigenmodes(rates: np.ndarray) -> Eigenmodes:
     """Modes from the eigenvalues (..., mode), complex or real, of a linearised flow;
     NaN for no value.

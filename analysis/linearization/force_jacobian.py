@@ -35,13 +35,18 @@ dimensionless."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import sorted_eigenmodes
+from analysis.linearization.eigenmodes import (
+    StateModes,
+    count_growing,
+    sorted_eigenmodes,
+)
 from analysis.linearization.frame_results import (
     Variables,
     frame_dataset,
@@ -401,18 +406,7 @@ def force_spectra(
         raise TrajectoryError(
             f"attribute system: found {settings.system}, expected particles"
         )
-    coordinates = settings.n * settings.dim
-    if not 1 < coordinates <= _MAX_COORDINATES:
-        raise TrajectoryError(
-            f"n times dim: found {coordinates}, spectra are for 2 to {_MAX_COORDINATES}"
-        )
-    pairs = ParticleSystem(settings).pairs
-    count = len(pairs.first)
-    if count > _MAX_PAIRS:
-        raise TrajectoryError(
-            f"n: found {settings.n} with {count} pairs, spectra are for up to"
-            f" {_MAX_PAIRS}"
-        )
+    pairs = _checked_pairs(settings)
     some = trajectory.isel(step=frames)
     x = (
         some["embedding"]
@@ -431,6 +425,50 @@ def force_spectra(
     }
     result = frame_dataset(trajectory, frames, _VARIABLES, sizes, jobs, spectra)
     return result.assign_attrs(lr=settings.step_size)
+
+
+def _checked_pairs(settings: ParticleSettings) -> PairList:
+    """The pairs whose sums interact. Raises TrajectoryError for more particles than
+    spectra are for."""
+    coordinates = settings.n * settings.dim
+    if not 1 < coordinates <= _MAX_COORDINATES:
+        raise TrajectoryError(
+            f"n times dim: found {coordinates}, spectra are for 2 to {_MAX_COORDINATES}"
+        )
+    pairs = ParticleSystem(settings).pairs
+    count = len(pairs.first)
+    if count > _MAX_PAIRS:
+        raise TrajectoryError(
+            f"n: found {settings.n} with {count} pairs, spectra are for up to"
+            f" {_MAX_PAIRS}"
+        )
+    return pairs
+
+
+def particle_state_modes(
+    states: xr.Dataset, settings: ParticleSettings
+) -> Iterator[StateModes]:
+    """The modes of the normalised motion in the first frame of each run. Raises
+    TrajectoryError as `force_spectra`, before the first of them is computed."""
+    pairs = _checked_pairs(settings)
+    first = states["embedding"].isel(step=0).transpose("run", "token", "axis")
+    return (_particle_modes(x, settings, pairs) for x in first.values)
+
+
+def _particle_modes(
+    x: np.ndarray, settings: ParticleSettings, pairs: PairList
+) -> StateModes:
+    """The modes of an embedding (token, axis)."""
+    field = step_rule_field(force_and_jacobian(x, settings, pairs), settings)
+    jacobian = constrained_field(x, field, settings).jacobian
+    if not np.isfinite(jacobian).all():
+        return StateModes(np.nan, np.nan, {"embedding": np.full(x.shape, np.nan)})
+    rates, vectors = np.linalg.eig(jacobian)
+    place = int(rates.real.argmax())
+    fastest = (free_directions(x, settings) @ vectors[:, place]).real
+    direction = (fastest / np.linalg.norm(fastest)).reshape(x.shape)
+    growing = float(count_growing(sorted_eigenmodes(rates)))
+    return StateModes(growing, float(rates[place].real), {"embedding": direction})
 
 
 _VARIABLES: Variables = {

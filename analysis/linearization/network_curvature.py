@@ -31,7 +31,12 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
+from analysis.linearization.eigenmodes import (
+    NULL_MODE_TOLERANCE,
+    StateModes,
+    count_growing,
+    sorted_eigenmodes,
+)
 from analysis.linearization.frame_results import (
     Variables,
     frame_dataset,
@@ -223,6 +228,36 @@ def loss_curvature(
     result = frame_dataset(trajectory, frames, _VARIABLES, sizes, jobs, frame_values)
     result = result.assign_coords(layer=list(network.variables))
     return result.assign_attrs(parameters=parameters, lr=float(network.settings.lr))
+
+
+def network_state_modes(states: xr.Dataset) -> list[StateModes]:
+    """The modes of gradient flow in the first frame of each run: the eigenvectors of
+    the Hessian of the training loss, which grow where their eigenvalue is negative.
+    Networks with more than 2000 parameters have only the fastest mode. Raises
+    TrajectoryError as `loss_curvature`."""
+    network = network_of(states)
+    if isinstance(network, Transformer):
+        raise TrajectoryError(
+            "attribute system: found transformer, expected modular or sparse"
+        )
+    rows = flat_weight_pairs(states, network, [0])[:, 0, 0]
+    seeds = states["seed"].values.tolist()
+
+    def modes_of_run(run: int) -> StateModes:
+        objective = training_objective(network, seeds[run])
+        weights, growing = torch.from_numpy(rows[run]), np.nan
+        if len(weights) <= _MAX_DENSE:
+            dense = torch.linalg.eigh(objective.hessian(weights))
+            values, vector = dense.eigenvalues.numpy(), dense.eigenvectors[:, 0]
+            growing = float(count_growing(sorted_eigenmodes(-values)))
+        else:
+            values, vectors = extreme_eigenpairs(objective.loss, weights)
+            vector = torch.from_numpy(vectors[:, 0].copy())
+        parts = network.unflatten(vector)
+        fastest = {name: part.numpy() for name, part in parts.items()}
+        return StateModes(growing, float(-values[0]), fastest)
+
+    return map_in_threads(modes_of_run, range(len(seeds)), "Hessians", quiet=True)
 
 
 def flat_weight_pairs(

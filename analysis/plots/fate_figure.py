@@ -20,9 +20,14 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     """The loss of each run, or the norm of the force, and below it the fraction of the
     copies that end with the outcome; coloured by the end of the run itself. Beside it
     the last embeddings of a run that has the outcome, and of one that has not."""
+    copies = f"{result.attrs['copies']} copies"
+    if changes := result.attrs.get("changes"):
+        copies += f" with {changes}"
+    if result.attrs.get("direction"):
+        copies += " along the fastest growing mode"
     title = (
         f"Committors of {result.sizes['run']} runs: {result.attrs['system']},"
-        f" {result.attrs['copies']} copies, outcome {result.attrs['outcome']}"
+        f" {copies}, outcome {result.attrs['outcome']}"
     )
     figure, (above, below) = new_panels([4, 4], title)
     series, name = _scalar(trajectory)

@@ -1,21 +1,21 @@
 """Committors: counts of copies by plain loops, decisions of constructed curves, the
 command, and errors."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
-from analysis import binomial_interval, circles, committor
+from analysis import binomial_interval, committor
 from analysis.committors import (
     add_decisions,
     branching_probability,
-    describe_events,
     explained_variance,
     transition_states,
 )
 from analysis.committors.decision import basin_radius
-from analysis.transitions import plateau_escape_times, trajectory_scalar
 from dynamics import (
     ModularSettings,
     ParticleSettings,
@@ -139,20 +139,37 @@ def test_the_command(source, output_of):
         assert result.attrs["frames_left"] == 0
 
 
-def test_decisions_are_compared_with_escapes_and_formation():
-    source = simulate(ParticleSettings(fa=2.0), runs=3, steps=100)
-    result = committor(source, "circle", [0, 20, 40], 30)
-    lines = describe_events(source, result).split("\n")[1:]
-    moment = plateau_escape_times(trajectory_scalar(source, "force"))["escape"]
-    median = float(np.median(moment))
-    assert lines[0].endswith(f"its first level (median: step {median:.0f})")
-    circle = circles(source).values[1:]
-    formed = [int(np.flatnonzero(~row)[-1]) + 1 for row in circle]
-    assert lines[1] == (
-        "2 of 2 runs are decided before their circle forms (median: step"
-        f" {np.median(formed):.0f})"
-    )
-    assert not describe_events(source.isel(step=[0, -1]), result)
+def test_the_command_displaces_along_modes_with_changed_settings(source, output_of):
+    options = "--copies 6 --frames 3 --set fa=.5 --direction growing"
+    text = output_of(f"analysis.fate a.nc {options}")
+    assert "copies continue with fa=0.5" in text
+    assert "along the fastest growing mode of their state" in text
+    assert "growing modes (median)" in text
+    expected = committor(source, "circle", [0, 30], 6, direction="growing", fa=0.5)
+    with xr.open_dataset("a-fate.nc") as result:
+        assert_array_equal(result["successes"], expected["successes"])
+        assert_array_equal(result["growing_modes"], expected["growing_modes"])
+        assert result["event"].values.tolist() == ["escape", "circle", "rest"]
+    text = output_of("analysis.fate a.nc --copies 5 --frames 2 --no-modes --out b.nc")
+    assert "modes" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--set fa=x", "--set: found fa=x, allowed is a number"),
+        ("--set n=5", "--set: found n=5, allowed is 7 as before"),
+        ("--set", "--set: found no value, allowed is NAME=VALUE"),
+        ("--direction up", "--direction: found up, allowed is one of all, growing"),
+        ("--direction growing --reshuffle", "--reshuffle: found True"),
+        ("--displace", "--displace: found"),
+    ],
+)
+def test_bad_options_write_nothing(source, output_of, options, message):
+    files = sorted(Path().iterdir())
+    text = output_of(f"analysis.fate a.nc --copies 2 --frames 3 {options}", code=2)
+    assert message in text
+    assert sorted(Path().iterdir()) == files
 
 
 def test_an_interrupted_measurement_keeps_the_states_that_are_measured(

@@ -13,9 +13,11 @@ SETTINGS = ParticleSettings(n=5, fa=2.0)
 
 
 @pytest.mark.slow
-def test_workers_count_the_same_copies(tmp_path):
+@pytest.mark.parametrize("direction", [None, "growing"])
+def test_workers_count_the_same_copies(tmp_path, direction):
     source = simulate(SETTINGS, runs=4, steps=30, every=5, out="a.nc").isel(run=[1, 3])
     options = {"copies": 6, "displace": [0.1, 0.4], "bisections": 1}
+    options["direction"] = direction
     expected = committor(source, "circle", [0, 10], **options)
     with (
         dask.config.set({"temporary-directory": str(tmp_path / "workers")}),
