@@ -3,6 +3,7 @@
 An observer is a function of a frame. Its values become a variable (run, step, ...) of
 the trajectory, whose further dimensions are NAME_0, NAME_1, ..."""
 
+import contextlib
 import hashlib
 import inspect
 import json
@@ -26,8 +27,8 @@ _RETURN = "an array of finite numbers whose first axis is run"
 
 
 def source_digests(observe: Mapping[str, Observer] | None) -> str:
-    """The name of each observer and the SHA-256 of its source, as JSON; empty without
-    observers. Raises SettingsError."""
+    """The name of each observer and the SHA-256 of its source with what it takes from
+    outside, as JSON; empty without observers. Raises SettingsError."""
     if not observe:
         return ""
     if not isinstance(observe, Mapping):
@@ -42,13 +43,33 @@ def source_digests(observe: Mapping[str, Observer] | None) -> str:
             allowed = "a function of a frame"
             raise SettingsError(f"observer {name}", repr(function), allowed)
         try:
-            source = inspect.getsource(function)
+            source = _full_source(function, set())
         except (OSError, TypeError):
             allowed = "a function defined in a file or a notebook"
             result = f"{function!r}, whose source cannot be read"
             raise SettingsError(f"observer {name}", result, allowed) from None
-        digests[name] = hashlib.sha256(source.strip().encode()).hexdigest()
+        digests[name] = hashlib.sha256(source.encode()).hexdigest()
     return json.dumps(digests, sort_keys=True)
+
+
+def _full_source(function: Callable, seen: set[Callable]) -> str:
+    """The source of a function, followed by what it takes from outside: numbers, strings,
+    lists and arrays as lines NAME = VALUE, and the sources of other functions of its
+    module. Raises OSError, TypeError."""
+    seen.add(function)
+    outer = inspect.getclosurevars(function)
+    parameters = inspect.signature(function).parameters.items()
+    defaults = {name: parameter.default for name, parameter in parameters}
+    parts = [inspect.getsource(function).strip()]
+    for name, value in sorted({**outer.globals, **outer.nonlocals, **defaults}.items()):
+        if inspect.isfunction(value) and value.__module__ == function.__module__:
+            parts += [] if value in seen else [_full_source(value, seen)]
+            continue
+        is_array = isinstance(value, np.ndarray | np.generic)
+        with contextlib.suppress(TypeError):  # of other types
+            plain = json.dumps(value.tolist() if is_array else value, sort_keys=True)
+            parts.append(f"{name} = {plain}")
+    return "\n".join(parts)
 
 
 class ObservedSystem:

@@ -63,7 +63,7 @@ def reported_errors(
         raise
     except KeyboardInterrupt as error:
         line = _line_of(error, path)
-        if line:
+        if line and not getattr(error, "__notes__", ()):  # not reported yet
             error.add_note(f"{path}{line}: {what} was running")
             print(f"{path}{line}: {what} was running", file=sys.stderr)
         raise

@@ -17,11 +17,13 @@ from dynamics.recording.model_file import ModelFile, embedding_of
 from dynamics.recording.quantities import (
     BUFFER,
     PARAMETER,
+    TIED,
     ParameterView,
     as_array,
     check_residues,
     near_names,
     state_signature,
+    tied_names,
     variable_dims,
 )
 from dynamics.recording.recorded_network import CONFIG, check_model
@@ -57,7 +59,9 @@ def collect_checkpoints(
     weights : bool
         Take all floating-point tensors too, as variables named ``parameter.NAME``. The
         running means and variances of normalisation layers are named ``buffer.NAME``; a
-        state dict does not tell other buffers from parameters.
+        state dict does not tell other buffers from parameters. A tensor that has several
+        names, such as an embedding that is also the last layer, is taken once, by its
+        first name; functions of a model get it by all of them.
     modulus : int
         Modulus N of the addition that the model learns, if its tokens are the numbers
         modulo N, the rows of the embedding; see `record`.
@@ -101,12 +105,15 @@ def collect_checkpoints(
     checkpoints = read_checkpoints(paths, state_key, step_from)
     _check_alike(checkpoints)
     state = checkpoints[0].state
-    quantities = _quantities(state, embedding, variables or {}, weights, model)
+    tied = _common_ties(checkpoints)
+    distinct = {name: tensor for name, tensor in state.items() if name not in tied}
+    taken = distinct if weights or model is not None else {}
+    quantities = _quantities(state, taken, embedding, variables or {}, model)
     if model is not None and "embedding" in quantities:
         modulus = modulus or model.modulus
     settings = RecordedSettings(
         model="checkpoints",
-        parameters=sum(tensor.numel() for tensor in state.values()),
+        parameters=sum(tensor.numel() for tensor in distinct.values()),
         signature=state_signature(state),
         recorded=", ".join(quantities),
         modulus=modulus,
@@ -133,6 +140,8 @@ def collect_checkpoints(
     }
     attrs = describe_origin(settings, identity, steps[-1], torch.get_num_threads(), 1)
     attrs["derived"] = "checkpoints"
+    if tied:
+        attrs[TIED] = json.dumps(tied)
     if model is not None:
         attrs |= model.attributes(modulus)
         attrs[CONFIG] = json.dumps(checkpoints[0].config)
@@ -144,6 +153,16 @@ def collect_checkpoints(
     if model is not None:
         check_model(result, model)
     return result
+
+
+def _common_ties(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
+    """The further names of tensors that all checkpoints contain several times."""
+    first, *others = (tied_names(checkpoint.state) for checkpoint in checkpoints)
+    return {
+        name: tensor
+        for name, tensor in first.items()
+        if all(other.get(name) == tensor for other in others)
+    }
 
 
 class _ModelEmbedding:
@@ -171,16 +190,17 @@ def missing_steps(trajectory: xr.Dataset) -> list[int]:
 
 def _quantities(
     state: StateDict,
+    taken: StateDict,
     embedding: str | ParameterView | None,
     variables: Mapping[str, str | ParameterView],
-    weights: bool,
     model: ModelFile | None,
 ) -> dict[str, ParameterView | _ModelEmbedding]:
-    """What is taken of each checkpoint, by the names of the variables. Raises
+    """What is taken of each checkpoint, by the names of the variables: the embedding,
+    further variables and, of the tensors `taken`, those that are floating-point. Raises
     SettingsError if it is nothing."""
     views = {} if embedding is None else {"embedding": embedding}
     views |= dict(variables)
-    for name, tensor in state.items() if weights or model is not None else ():
+    for name, tensor in taken.items():
         if tensor.is_floating_point():
             is_buffer = name.endswith(RUNNING) or _is_mask(tensor)
             views[f"{BUFFER if is_buffer else PARAMETER}{name}"] = name

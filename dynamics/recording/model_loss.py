@@ -33,6 +33,7 @@ from dynamics.recording.quantities import (
     PARAMETER,
     SECOND_MOMENT,
     near_missing_names,
+    with_tied,
 )
 from dynamics.settings import LOSS_FILE, SettingsError
 from dynamics.user_code import read_source, reported_errors, run_source
@@ -181,22 +182,28 @@ class RecordedModel:
     def batch_loss(self, run: int, frame: int) -> Callable[..., torch.Tensor]:
         """The loss as a function of a batch and flat parameters, with the buffers of a
         frame."""
-        buffers = {
-            name: self._convert(
-                torch.from_numpy(
-                    self.trajectory[BUFFER + name].isel(run=run, step=frame).values
-                ).to(self.device)
-            )
+        return functools.partial(self.loss, self.buffer_values(run, frame))
+
+    def buffer_values(self, run: int, frame: int) -> dict[str, torch.Tensor]:
+        """The buffers of a frame, by name."""
+        arrays = {
+            name: self.trajectory[BUFFER + name].isel(run=run, step=frame).values
             for name in self.buffers
         }
-        return functools.partial(self._loss, buffers)
+        return {
+            name: self._convert(torch.from_numpy(array).to(self.device))
+            for name, array in arrays.items()
+        }
 
-    def _loss(
+    def loss(
         self, buffers: Mapping[str, torch.Tensor], batch: Any, row: torch.Tensor
     ) -> torch.Tensor:
+        """The loss of a batch at flat parameters (parameter,) and buffers."""
         copies = {name: buffer.clone() for name, buffer in buffers.items()}
-        with self.modes.observed(copies):
-            value = self.given.loss(self.unflatten(row) | copies, batch)
+        tensors = with_tied(self.unflatten(row) | copies, self.trajectory.attrs)
+        source = reported_errors(self.given.path, "loss()")
+        with source, near_missing_names(tensors), self.modes.observed(copies):
+            value = self.given.loss(tensors, batch)
         is_number = isinstance(value, torch.Tensor) and value.numel() == 1
         return value.reshape(()) if is_number else value
 
@@ -212,12 +219,7 @@ class RecordedModel:
         source = self.given.path or "the given loss"
         row = self.row(0, 0)
         loss = self.losses(0, 0)[0]
-        names = [*self.shapes, *self.buffers]
-        with (
-            reported_errors(self.given.path, "loss()"),
-            near_missing_names(names),
-            differentiable_twice(),
-        ):
+        with reported_errors(self.given.path, "loss()"), differentiable_twice():
             value, again = loss(row), loss(row)
             if (
                 not isinstance(value, torch.Tensor)

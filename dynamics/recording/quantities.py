@@ -7,6 +7,7 @@ import difflib
 import functools
 import hashlib
 import itertools
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -80,6 +81,10 @@ PARAMETER, SECOND_MOMENT, BUFFER = "parameter.", "second_moment.", "buffer."
 """What the names of recorded parameters, of their second moments in Adam, and of
 buffers begin with."""
 
+TIED = "tied_parameters"
+"""Attribute of a trajectory: the name of the recorded parameter by each further name that
+it has in the state dict, as JSON."""
+
 Quantity = str | ParameterView | Callable[[Any], torch.Tensor]
 """A parameter by its name, a view of one, or a function of the model that returns a
 tensor."""
@@ -114,6 +119,36 @@ def near_missing_names(state: Collection[str]) -> Iterator[None]:
         if isinstance(name, str) and name not in state:
             error.args = (f"{name}, expected is {near_names(name, state)}",)
         raise
+
+
+def tied_names(state: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    """The further names of tensors that a state dict contains several times, such as an
+    embedding that is also the last layer, with the first name of each.
+
+    >>> table = torch.ones(3, 2)
+    >>> tied_names({"embed": table, "bias": torch.zeros(3), "unembed": table})
+    {'unembed': 'embed'}
+    """
+    first: dict[tuple, str] = {}
+    result = {}
+    for name, tensor in state.items():
+        if not tensor.numel():
+            continue
+        memory = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+        place = (*memory, tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if first.setdefault(place, name) != name:
+            result[name] = first[place]
+    return result
+
+
+def with_tied(
+    tensors: Mapping[str, torch.Tensor], attributes: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
+    """The tensors of a state dict with the further names that the attributes of its
+    trajectory give them."""
+    names = json.loads(attributes.get(TIED, "{}"))
+    tied = {name: tensors[first] for name, first in names.items() if first in tensors}
+    return {**tensors, **tied}
 
 
 def check_initialised(model: torch.nn.Module) -> None:
@@ -220,6 +255,9 @@ def checked_shape(
             f"a function that raises {type(error).__name__}: {error}",
             "one of the model",
         ) from None
+    if tensor.is_complex():
+        allowed = "real values, for example by torch.view_as_real"
+        raise SettingsError(name, f"values of {tensor.dtype}", allowed)
     if not torch.isfinite(tensor).all():
         raise SettingsError(
             name, "a value that is not finite", "finite values at the beginning"
@@ -247,22 +285,37 @@ ParameterGroups = Mapping[str, Sequence[torch.nn.Parameter]]
 def _trained_parameters(
     model: torch.nn.Module, groups: ParameterGroups
 ) -> dict[str, torch.nn.Parameter]:
-    """The trained parameters, by their names, layer by layer."""
+    """The parameters of the optimizers that require gradients, by their names, layer by
+    layer."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    trained = itertools.chain.from_iterable(groups.values())
-    return {names[id(parameter)]: parameter for parameter in trained}
+    optimized = itertools.chain.from_iterable(groups.values())
+    return {
+        names[id(parameter)]: parameter
+        for parameter in optimized
+        if parameter.requires_grad
+    }
 
 
 def recorded_weights(
     model: torch.nn.Module, groups: ParameterGroups
 ) -> dict[str, Quantity]:
-    """The trained parameters, and the floating-point buffers of the state dict that are
-    finite, by the names of their variables."""
+    """The trained parameters, and as buffers the other parameters and the buffers of the
+    state dict that are floating-point and finite, by the names of their variables.
+    Raises SettingsError for complex parameters."""
     state, trained = model.state_dict(), _trained_parameters(model, groups)
+    for name, parameter in trained.items():
+        if parameter.is_complex():
+            allowed = "real parameters; variables= can record torch.view_as_real"
+            raise SettingsError("weights", f"{name} of {parameter.dtype}", allowed)
     result: dict[str, Quantity] = {f"{PARAMETER}{name}": name for name in trained}
-    for name, buffer in model.named_buffers():
-        floating = name in state and buffer.is_floating_point()
-        if floating and buffer.isfinite().all():
+    others = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if name not in trained
+    }
+    for name, tensor in (others | dict(model.named_buffers())).items():
+        floating = name in state and tensor.is_floating_point()
+        if floating and tensor.isfinite().all():
             result[f"{BUFFER}{name}"] = name
     return result
 

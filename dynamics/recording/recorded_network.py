@@ -13,7 +13,7 @@ import xarray as xr
 from dynamics.errors import TrajectoryError
 from dynamics.recording.model_file import ModelFile, embedding_of
 from dynamics.recording.model_loss import ModelLoss
-from dynamics.recording.quantities import BUFFER, PARAMETER, near_names
+from dynamics.recording.quantities import BUFFER, PARAMETER, near_names, with_tied
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.user_code import DTYPE_ERROR
 
@@ -110,12 +110,13 @@ class RecordedNetwork:
         """Logits (pair, class) of pairs of numbers (pair, 2). Raises SettingsError."""
         if not self.has_logits:
             raise self._missing("logits(parameters, inputs)")
-        with self.model.reported_errors("logits", parameters):
+        tensors = with_tied(parameters, self.trajectory.attrs)
+        with self.model.reported_errors("logits", tensors):
             if self.model.logits is not None:
-                result = self.model.logits(parameters, pairs)
+                result = self.model.logits(tensors, pairs)
             else:
                 result = torch.func.functional_call(
-                    self.module(parameters), dict(parameters), (pairs,)
+                    self.module(parameters), tensors, (pairs,)
                 )
         shape = tuple(getattr(result, "shape", ()))
         if (
@@ -233,7 +234,8 @@ class RecordedNetwork:
         """The embedding (token, axis) of the N numbers. Raises SettingsError."""
         if self.model.embedding is None:
             raise self._missing("embedding(parameters)")
-        return embedding_of(self.model, parameters, self.n)
+        tensors = with_tied(parameters, self.trajectory.attrs)
+        return embedding_of(self.model, tensors, self.n)
 
     def embedding_setter(
         self, parameters: Mapping[str, torch.Tensor]
@@ -275,8 +277,9 @@ class RecordedNetwork:
         """The mean loss of the batches, or of the training pairs of a run, a tensor
         with no dimension. Raises SettingsError."""
         given = self.loss_and_batches(run)
-        with self.model.reported_errors("loss", parameters):
-            losses = [given.loss(dict(parameters), batch) for batch in given.batches()]
+        tensors = with_tied(parameters, self.trajectory.attrs)
+        with self.model.reported_errors("loss", tensors):
+            losses = [given.loss(dict(tensors), batch) for batch in given.batches()]
             return torch.stack([value.reshape(()) for value in losses]).mean()
 
     def loss_and_batches(self, run: int = 0) -> ModelLoss:

@@ -134,10 +134,12 @@ def record(
         recorded, by default that of the first parameter group of the first optimizer
         when `step` is called.
     weights : bool
-        Record all trained parameters, as variables named ``parameter.NAME``, and the
-        floating-point buffers of the model's state dict, such as the running statistics
-        of BatchNorm, as ``buffer.NAME``. Curvature needs them. Buffers that are not
-        finite, such as masks, are left out.
+        Record all trained parameters, as variables named ``parameter.NAME``, and what
+        else the model computes with as ``buffer.NAME``: the floating-point buffers of
+        its state dict, such as the running statistics of BatchNorm, and the parameters
+        that no optimizer has or that do not require gradients at the beginning.
+        Curvature needs them. Tensors that are not finite, such as masks, are left
+        out.
     moments : bool
         Record Adam's second moments of the gradients of all trained parameters, divided
         by their bias corrections, as variables named ``second_moment.NAME`` (0 at the

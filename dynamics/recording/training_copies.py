@@ -58,8 +58,9 @@ def training_copies(
     copies : int
         Number of copies.
     displace : float
-        Each component of a parameter is displaced by a normal number times this size
-        times the standard deviation of the parameter in this state. A copy depends on
+        Each component of a parameter that requires gradients is displaced by a normal
+        number times this size times the standard deviation of the parameter in this
+        state. A copy depends on
         the seed of the recording, the step and its number alone. 0 displaces nothing.
     states : mapping of str to object, optional
         As in `dynamics.record`.
@@ -146,7 +147,8 @@ def _displace_parameters(
 ) -> None:
     if not size:
         return
-    for name, parameter in model.named_parameters():
+    trained = {k: p for k, p in model.named_parameters() if p.requires_grad}
+    for name, parameter in trained.items():
         noise = random_stream(seed, f"{stream}/{name}").standard_normal(parameter.shape)
         spread = parameter.double().std(correction=0).item()
         shift = torch.from_numpy(np.asarray(size * spread * noise))

@@ -54,6 +54,8 @@ def group_parameters(
         )
     if layers is None:
         return {name: [parameter] for name, parameter in named.items()}
+    if not layers:
+        raise SettingsError("layers", "no layer", "one layer or more, or None")
     groups: dict[str, list[torch.nn.Parameter]] = {}
     layer_of: dict[str, str] = {}
     for layer, patterns in layers.items():

@@ -79,6 +79,9 @@ class Selection:
         if self.run_indices:
             for run in self.run_indices:
                 check_run_index("run_indices", run, trajectory)
+            if len(set(self.run_indices)) < len(self.run_indices):
+                indices = " ".join(map(str, self.run_indices))
+                raise SettingsError("run_indices", indices, "each index once")
             return trajectory.isel(run=list(self.run_indices))
         return trajectory
 

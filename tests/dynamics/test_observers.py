@@ -159,3 +159,24 @@ def test_an_observer_that_cannot_be_recorded_is_refused(observe, message, tmp_pa
     with pytest.raises(SettingsError, match=message):
         simulate(PARTICLES, runs=2, steps=3, observe=observe, out="a.nc")
     assert not list(tmp_path.glob("*.nc"))
+
+
+def test_values_from_outside_of_an_observer_identify_a_run(monkeypatch):
+    def path_with(observer):
+        return Ensemble(PARTICLES, 3, observe={"a": observer}).path
+
+    def beyond(limit):
+        return lambda frame: np.sum(frame["embedding"] > limit, axis=(1, 2))
+
+    def scaled(factor):
+        def largest(frame, factor=factor):
+            return factor * widest(frame)
+
+        return largest
+
+    for create in (beyond, scaled):
+        assert path_with(create(1.0)) == path_with(create(1.0))
+        assert path_with(create(1.0)) != path_with(create(np.array([2.0])))
+    before = path_with(widest)
+    monkeypatch.setitem(globals(), "radius", fails)
+    assert path_with(widest) != before

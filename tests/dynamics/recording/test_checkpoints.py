@@ -6,11 +6,13 @@ import pickle
 
 import pytest
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.torch import save_file
 
 import dynamics
+from analysis.loss_geometry import spectral_density
 from dynamics.errors import TrajectoryError
+from dynamics.recording.recorded_network import RecordedNetwork
 from dynamics.settings import SettingsError
 
 
@@ -44,8 +46,8 @@ def saver(name, content, **options):
 def nested(step):
     """The state dict, as nested mappings of layers of which two are alike."""
     flat = state(step)
-    layer = {"kernel": torch.full((2, 2), float(step))}
-    layers = {"embed": {"weight": flat["embed.weight"]}, "0": layer, "1": layer}
+    layers = {name: {"kernel": torch.full((2, 2), float(step))} for name in ("0", "1")}
+    layers["embed"] = {"weight": flat["embed.weight"]}
     norm = {"running_mean": flat["norm.running_mean"]}
     return {"out": {"bias": flat["out.bias"]}, "norm": norm, **layers}
 
@@ -309,3 +311,61 @@ def test_mistakes_are_named(tmp_path, write, options, error, message):
         dynamics.collect_checkpoints(
             [tmp_path], **{"embedding": "embed.weight", **options}
         )
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(5, 2)
+        self.out = torch.nn.Linear(2, 5)
+        self.out.weight = self.embed.weight
+
+    def forward(self, tokens):
+        return self.out(torch.tanh(self.embed(tokens)))
+
+
+@pytest.mark.parametrize("by_module", [True, False])
+def test_a_tensor_with_two_names_is_one_parameter(tmp_path, by_module):
+    model, tokens = Tied(), torch.arange(5)
+    torch.save(model.state_dict(), tmp_path / "tied-0.pt")
+    untied = {name: p.clone() for name, p in model.state_dict().items()}
+    torch.save(untied, tmp_path / "tied-1.pt")
+    paths = [tmp_path / f"tied-{step}.pt" for step in (0, 1)]
+    assert "parameter.out.weight" in dynamics.collect_checkpoints(paths, weights=True)
+
+    def logits(parameters, tokens):
+        if by_module:
+            return torch.func.functional_call(model, parameters, (tokens,))
+        hidden = torch.tanh(parameters["embed.weight"][tokens])
+        return hidden @ parameters["out.weight"].T + parameters["out.bias"]
+
+    def loss(parameters, batch):
+        return torch.nn.functional.cross_entropy(logits(parameters, batch), batch)
+
+    functions = dynamics.ModelFile(
+        logits=lambda parameters, pairs: logits(parameters, pairs[:, 0]),
+        loss=loss,
+        batches=lambda: [tokens],
+        embedding=lambda parameters: parameters["out.weight"],
+        modulus=5,
+    )
+    collected = dynamics.collect_checkpoints(paths[:1], model=functions)
+    dynamics.save_trajectory(collected, tmp_path / "tied.nc")
+    trajectory = dynamics.open_trajectory(tmp_path / "tied.nc")
+    assert "parameter.embed.weight" in trajectory
+    assert "parameter.out.weight" not in trajectory
+    own = {name: p.detach().double() for name, p in model.named_parameters()}
+
+    def plain_loss(weight, bias):
+        logits = torch.tanh(weight) @ weight.T + bias
+        return torch.nn.functional.cross_entropy(logits, tokens)
+
+    arguments = own["embed.weight"], own["out.bias"]
+    hessian = torch.autograd.functional.hessian(plain_loss, arguments)
+    trace = sum(hessian[i][i].reshape(n, n).trace() for i, n in ((0, 10), (1, 5)))
+    density = spectral_density(trajectory, [0], functions=functions)
+    assert density.attrs["parameters"] == 15
+    assert density["trace"].item() == pytest.approx(float(trace))
+    gradient = torch.autograd.functional.jacobian(plain_loss, arguments)[0]
+    network = RecordedNetwork(trajectory, functions)
+    assert_allclose(network.embedding_gradient(0, 0), gradient, rtol=1e-6)

@@ -13,6 +13,7 @@ import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dynamics
+from analysis.loss_geometry import edge_of_stability
 from dynamics.errors import Interrupted, RecordingError, TrajectoryError
 from dynamics.recording import model_recorder
 from dynamics.settings import SettingsError
@@ -815,3 +816,89 @@ def test_evaluation_leaves_the_model_and_the_generators_as_they_were(tmp_path):
             assert torch.equal(after[1], before[1])
             assert after[2:] == before[2:] == (True, True)
     assert calls == [True] * 4
+
+
+class HalfTrained(torch.nn.Module):
+    """A layer that is trained on the outputs of one that is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.fixed = torch.nn.Linear(3, 3).requires_grad_(False)
+        self.head = torch.nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.fixed(x)))
+
+
+@pytest.mark.parametrize("part", ["", "head"])
+def test_parameters_that_are_not_trained_are_buffers(path, part):
+    """Whether the optimizer has them or not; another instance of the model has the
+    recorded loss, which is differentiated by the trained parameters only."""
+    model, (x, labels) = HalfTrained(), (torch.randn(8, 3), torch.arange(8) % 2)
+    trained = model.get_submodule(part).parameters()
+    optimizer = torch.optim.Adam(trained, lr=0.01)
+    losses = []
+    options = {"weights": True, "moments": True}
+    with dynamics.record(model, optimizer, path, **options) as recording:
+        for _ in range(3):
+            loss = torch.nn.functional.cross_entropy(model(x), labels)
+            losses.append(loss.item())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            recording.step()
+    trajectory, other = dynamics.open_trajectory(path), HalfTrained()
+    names = {name for name in trajectory if name.startswith(("parameter.", "buffer."))}
+    assert names == {
+        *(f"buffer.fixed.{name}" for name in ("weight", "bias")),
+        *(f"parameter.head.{name}" for name in ("weight", "bias")),
+    }
+
+    def loss(parameters, batch):
+        logits = torch.func.functional_call(other, parameters, (batch,))
+        return torch.nn.functional.cross_entropy(logits, labels)
+
+    functions = dynamics.ModelFile(loss=loss, batches=lambda: [x])
+    result = edge_of_stability(trajectory, [0, 1, 2], functions)
+    assert result.attrs["parameters"] == 8
+    assert_allclose(result["loss"][0], losses, rtol=1e-6)
+    assert (result["preconditioned_sharpness"][0, 1:] > 0).all()
+
+
+class Turning(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": True}, "weights: found weight of torch.complex64"),
+        ({"variables": {"w": "weight"}}, "w: found values of torch.complex64"),
+        ({"layers": {}}, "layers: found no layer"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused_before_the_training(path, options, message):
+    model = Turning()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(SettingsError, match=message):
+        dynamics.record(model, optimizer, path, **options)
+
+
+def test_errors_of_a_loss_at_later_frames_are_reported(path):
+    model, optimizer, _ = create_training()
+    with dynamics.record(model, optimizer, path, weights=True) as recording:
+        for _ in range(2):
+            recording.step(loss=train_step(model, optimizer))
+    first = dynamics.open_trajectory(path)["parameter.out.bias"].values[0, 0]
+
+    def loss(parameters, batch):
+        bias = parameters["out.bias"]
+        if not torch.allclose(bias.detach().float(), torch.from_numpy(first)):
+            raise ValueError("no loss here")
+        return bias.square().sum()
+
+    functions = dynamics.ModelFile(loss=loss, batches=lambda: [torch.zeros(1)])
+    with pytest.raises(SettingsError, match="ValueError: no loss here"):
+        edge_of_stability(dynamics.open_trajectory(path), [0, 2], functions)

@@ -59,6 +59,7 @@ def test_runs_are_the_first_or_those_that_are_named(trajectory, selection, runs)
     [
         ({"runs": 4}, "runs: found 4, allowed is a whole number from 1 to 3"),
         ({"run_indices": (0, 3)}, "run_indices: found 3, allowed is a run index from"),
+        ({"run_indices": (1, 1)}, "run_indices: found 1 1, allowed is each index once"),
         ({"runs": 1, "run_indices": (0,)}, "runs, run_indices: found both"),
         ({"frames": 0}, "frames: found 0"),
         ({"every": 0}, "every: found 0"),
