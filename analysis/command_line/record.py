@@ -19,6 +19,7 @@ import dynamics
 from analysis import output, plots
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
+from analysis.output.results import origin_of_result
 from analysis.output.tables import Column
 from dynamics.errors import RecordingError, ReportedError, TrajectoryError
 from dynamics.settings import SettingsError
@@ -217,15 +218,15 @@ class Analysis:
         figures."""
         paths = (options.trajectory, *getattr(options, "others", ()))
         trajectories, outs = self._open(options, paths)
-        measurements = self._measure(options, paths, trajectories)
+        measurements = self._measure_all(options, paths, trajectories, outs)
+        outs = outs[: len(measurements)]
         make_report = self.report or self._default_report
         try:
             reports = [make_report(item) for item in measurements]
         except Exception as error:
             names = {field.name for field in dataclasses.fields(self.options)}
             if getattr(error, "field", None) not in names:  # no mistaken argument
-                for item, out in zip(measurements, outs, strict=True):
-                    self._write_result(item, item.result, None, out)
+                self._write_results(measurements, outs)
             raise
         if not self.files_first:
             _print_reports(reports, measurements, options)
@@ -234,11 +235,7 @@ class Analysis:
             _print_reports(reports, measurements, options)
         if errors:
             raise errors[0]
-        if any(
-            item.result.attrs.get(name)
-            for item in measurements
-            for name in ("frames_left", "rows_left")
-        ):
+        if any(map(_is_interrupted, measurements)):
             raise KeyboardInterrupt
 
     def _open(
@@ -268,12 +265,37 @@ class Analysis:
             outs.append(out)
         return trajectories, outs
 
+    def _measure_all(
+        self,
+        options: Any,
+        paths: Sequence[Path],
+        trajectories: Sequence[xr.Dataset],
+        outs: Sequence[Path],
+    ) -> list[MeasuredTrajectory]:
+        """The measurements that have a report of their own, up to the first one that an
+        interruption ended early. An error in one of several trajectories does not lose
+        the results of those before."""
+        measurements: list[MeasuredTrajectory] = []
+        try:
+            for measured in self._measure(options, paths, trajectories):
+                measurements.append(measured)
+                if _is_interrupted(measured):
+                    break
+        except BaseException:
+            if self.others == "separate":
+                self._write_results(measurements, outs)
+            raise
+        if self.others == "separate":
+            return measurements
+        first, *others = measurements
+        return [dataclasses.replace(first, others=tuple(others))]
+
     def _measure(
         self, options: Any, paths: Sequence[Path], trajectories: Sequence[xr.Dataset]
-    ) -> list[MeasuredTrajectory]:
-        """The measurements that have a report of their own."""
+    ) -> Iterator[MeasuredTrajectory]:
+        """The measurement of each trajectory."""
         selection: Selection = options.selection
-        measurements: list[MeasuredTrajectory] = []
+        first: xr.Dataset | None = None
         names = self._option_names()
         values = {name: getattr(options, name, None) for name in names}
         given = {
@@ -283,7 +305,7 @@ class Analysis:
         values |= {name: given[name] for name in names if name in given}
         for path, trajectory in zip(paths, trajectories, strict=True):
             if "first" in names:
-                values["first"] = measurements[0].result if measurements else None
+                values["first"] = first
             with _named_errors(path, len(trajectories) > 1):
                 if "functions" in names:
                     model = options.model, options.trust_model
@@ -299,13 +321,8 @@ class Analysis:
             diverged = dynamics.count_diverged(selected)
             if diverged and self.diverged:
                 print(f"{path.name}: {diverged} runs {self.diverged}", file=options.log)
-            measurements.append(
-                MeasuredTrajectory(options, path, runs, selected, result)
-            )
-        if self.others == "separate":
-            return measurements
-        first, *others = measurements
-        return [dataclasses.replace(first, others=tuple(others))]
+            first = result if first is None else first
+            yield MeasuredTrajectory(options, path, runs, selected, result)
 
     def _default_report(self, measured: MeasuredTrajectory) -> Report:
         """A table with a row for each point of the result, and the plot."""
@@ -345,6 +362,13 @@ class Analysis:
                 errors.append(error)
         return errors
 
+    def _write_results(
+        self, measurements: Sequence[MeasuredTrajectory], outs: Sequence[Path]
+    ) -> None:
+        """Write the results without pictures."""
+        for item, out in zip(measurements, outs, strict=False):
+            self._write_result(item, item.result, None, out)
+
     def _write_result(
         self,
         measured: MeasuredTrajectory,
@@ -354,8 +378,15 @@ class Analysis:
     ) -> None:
         title = result.attrs.get("title", self.title)
         attributes = _result_attributes(measured.path, self.program)
+        attributes |= origin_of_result(measured.trajectory)
         result = result.assign_attrs(title=title, **attributes)
         write_result_and_picture(measured.options, result, figure, out)
+
+
+def _is_interrupted(measured: MeasuredTrajectory) -> bool:
+    """Whether an interruption has ended the computation of a result early."""
+    left = ("frames_left", "rows_left")
+    return any(measured.result.attrs.get(name) for name in left)
 
 
 def _print_reports(

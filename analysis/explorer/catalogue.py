@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.output import plain_stem
+from analysis.output.results import is_result_of
 from analysis.panels.common_panels import RecordedRun
 from analysis.statistics.run_success import evaluation_split, success_mask
 from analysis.structures.circles_and_grids import (
@@ -128,7 +129,7 @@ def stored_result_path(path: Path, analysis: str) -> Path:
     return path.parent / f"{plain_stem(path)}-{analysis}.nc"
 
 
-def read_result(path: Path, analysis: str) -> xr.Dataset | None:
+def read_result(trajectory: xr.Dataset, path: Path, analysis: str) -> xr.Dataset | None:
     """The result of an analysis beside the trajectory of a path; None if there is none
     of this trajectory."""
     beside = stored_result_path(path, analysis)
@@ -139,8 +140,12 @@ def read_result(path: Path, analysis: str) -> xr.Dataset | None:
             stored = result.load()
     except READ_ERRORS:
         return None
-    what = {"trajectory": path.name, "result_of": f"analysis.{analysis}"}
-    return stored if what.items() <= stored.attrs.items() else None
+    is_of_analysis = stored.attrs.get("result_of") == f"analysis.{analysis}"
+    return (
+        stored
+        if is_of_analysis and is_result_of(stored, trajectory, path.name)
+        else None
+    )
 
 
 def _beside(
@@ -151,7 +156,7 @@ def _beside(
 ) -> list:
     """Values by run that the function `read` takes from the result of an analysis beside
     the file; empty unless the result is of this file and its runs."""
-    result = read_result(path, analysis)
+    result = read_result(trajectory, path, analysis)
     if result is None:
         return []
     own = {"seed": trajectory["seed"].values, "successful": success_mask(trajectory)}

@@ -61,7 +61,9 @@ class OpenFiles:
         if name not in self._opened or self._opened[name][0] != now:
             trajectory = open_trajectory(path, thoroughly=self.verify)
             entries = run_catalogue(trajectory, path)
-            opened = OpenTrajectory(trajectory, entries, read_result(path, "fate"))
+            opened = OpenTrajectory(
+                trajectory, entries, read_result(trajectory, path, "fate")
+            )
             self._opened[name] = now, opened
         return self._opened[name][1]
 

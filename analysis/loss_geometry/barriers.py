@@ -3,12 +3,15 @@ units are matched.
 
 The barrier is the largest difference between the loss on the line and the straight line
 between the losses of its ends (Frankle, Dziugaite, Roy and Carbin 2020, arXiv
-1912.05671). Hidden units can be permuted without a change of the function; they are
-matched by the permutation with the largest inner product of their weights (Ainsworth,
-Hayase and Srinivasa 2022, arXiv 2209.04836)."""
+1912.05671). Buffers, such as the running statistics of BatchNorm, lie on a straight
+line too, so that each end has its own. Hidden units can be permuted without a change of
+the function; they are matched by the permutation with the largest inner product of their
+weights (Ainsworth, Hayase and Srinivasa 2022, arXiv 2209.04836)."""
 
+import functools
 import itertools
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +25,7 @@ from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import labelled
 from analysis.output.tables import Column
 from dynamics.recording.model_file import ModelFile
-from dynamics.recording.model_loss import RecordedModel
+from dynamics.recording.model_loss import FlatLoss, RecordedModel
 from dynamics.settings import SettingsError, check_integer
 from dynamics.trajectory.diverged import valid_frames
 
@@ -55,8 +58,9 @@ def loss_barriers(
     points : int
         Number of points on a line, with its ends.
     units : mapping of str to int, optional
-        Parameters whose entries along an axis belong to the hidden units that are
-        matched, by the axis. Default: those of `HIDDEN_UNITS`; none of other models.
+        Parameters and buffers whose entries along an axis belong to the hidden units
+        that are matched, by the axis. Default: those of `HIDDEN_UNITS`; none of other
+        models.
     functions : ModelFile, optional
         Functions of a recorded model.
 
@@ -89,19 +93,22 @@ def loss_barriers(
     units = HIDDEN_UNITS.get(trajectory.attrs["system"]) if units is None else units
     models = [training_model(trajectory, int(run), functions) for run in runs]
     rows = [model.row(0, frame) for model in models]
+    buffers = [model.buffer_values(0, frame) for model in models]
     _check_units(models[0], units)
     fraction = torch.linspace(0, 1, points, dtype=rows[0].dtype)
     pairs = list(itertools.combinations(range(len(runs)), 2))
     loss = np.full((2, len(pairs), points), np.nan)  # (matched, pair, fraction)
     with few_threads(models[0], points), torch.no_grad():
         for pair, (first, second) in enumerate(pairs):
-            losses = models[first].losses(0, frame)
-            ends = [rows[second]]
+            model, beginning = models[first], (rows[first], buffers[first])
+            ends = [(rows[second], buffers[second])]
             if units:
-                ends.append(match_units(models[0], rows[first], rows[second], units))
+                ends.append(match_units(model, beginning, ends[0], units))
             for matched, end in enumerate(ends):
-                line = torch.lerp(rows[first], end, fraction[:, None])
-                loss[matched, pair] = losses_at(losses, line)
+                line = torch.lerp(beginning[0], end[0], fraction[:, None])
+                losses = _line_losses(model, beginning[1], end[1])
+                places = torch.cat([line, fraction[:, None]], dim=1)
+                loss[matched, pair] = losses_at(losses, places)
     straight = loss[..., :1] + fraction.numpy() * (loss[..., -1:] - loss[..., :1])
     barrier = (loss - straight).max(axis=-1)
     data: dict[str, tuple] = {}
@@ -129,17 +136,40 @@ def loss_barriers(
     )
 
 
+def _line_losses(
+    model: RecordedModel,
+    first: Mapping[str, torch.Tensor],
+    second: Mapping[str, torch.Tensor],
+) -> list[FlatLoss]:
+    """The loss of each batch as a function of flat parameters on a line, followed by the
+    fraction of the way at which the buffers lie between those of both ends."""
+
+    def loss(batch: Any, point: torch.Tensor) -> torch.Tensor:
+        between = {
+            name: torch.lerp(start, second[name], point[-1].to(start))
+            for name, start in first.items()
+        }
+        return model.loss(between, batch, point[:-1])
+
+    return [functools.partial(loss, batch) for batch in model.batches]
+
+
+State = tuple[torch.Tensor, dict[str, torch.Tensor]]
+"""Flat parameters (parameter,), and buffers by name."""
+
+
 def match_units(
-    model: RecordedModel, first: torch.Tensor, second: torch.Tensor, units: Units
-) -> torch.Tensor:
-    """The second parameters (parameter,) with their hidden units permuted so that the
-    inner product with the first ones is largest."""
-    target, weights = model.unflatten(first), model.unflatten(second)
+    model: RecordedModel, first: State, second: State, units: Units
+) -> State:
+    """The second state with its hidden units permuted so that the inner product of the
+    units' parameters with the first ones is largest."""
+    target, weights = model.unflatten(first[0]), model.unflatten(second[0])
+    axes = {name: axis for name, axis in units.items() if name in weights}
     first_units, second_units = (
         torch.cat(
             [
                 by_name[name].movedim(axis, 0).reshape(model.shapes[name][axis], -1)
-                for name, axis in units.items()
+                for name, axis in axes.items()
             ],
             dim=1,
         )
@@ -147,9 +177,11 @@ def match_units(
     )
     products = first_units @ second_units.T
     _, order = linear_sum_assignment(products.numpy(), maximize=True)
+    state = weights | second[1]
     for name, axis in units.items():
-        weights[name] = weights[name].index_select(axis, torch.from_numpy(order))
-    return torch.cat([value.reshape(-1) for value in weights.values()])
+        state[name] = state[name].index_select(axis, torch.from_numpy(order))
+    row = torch.cat([state[name].reshape(-1) for name in model.shapes])
+    return row, {name: state[name] for name in second[1]}
 
 
 BARRIER_COLUMNS = [
@@ -165,10 +197,13 @@ the hidden units of the second run are permuted to those of the first."""
 
 def _check_units(model: RecordedModel, units: Units | None) -> None:
     """Raise SettingsError unless all units are axes of parameters, of equal lengths."""
+    buffers = model.buffer_values(0, 0).items()
+    shapes = {name: tuple(value.shape) for name, value in buffers} | model.shapes
     for name in units or {}:
-        if name not in model.shapes:
-            allowed = f"parameters: {', '.join(model.shapes)}"
-            raise SettingsError("units", name, allowed)
-    lengths = {model.shapes[name][axis] for name, axis in (units or {}).items()}
+        if name not in shapes:
+            raise SettingsError("units", name, f"parameters: {', '.join(shapes)}")
+    if units and not set(units) & set(model.shapes):
+        raise SettingsError("units", ", ".join(units), "a parameter beside buffers")
+    lengths = {shapes[name][axis] for name, axis in (units or {}).items()}
     if len(lengths) > 1:
         raise SettingsError("units", sorted(lengths), "axes of the same length")

@@ -243,7 +243,7 @@ class FrameChains:
         def apply(vector: torch.Tensor) -> torch.Tensor:
             return product(vector.to(self.row) * self.free).double() * self.free
 
-        pairs = lanczos(apply, len(self.row), 1, "LM", 1e-2, min(20, len(self.row) - 1))
+        pairs = lanczos(apply, len(self.row), 1, "LM", 1e-2, 20)
         largest = float(np.abs(pairs.values[0]))
         strength = options.beta_n(self.loss.examples) * largest + options.localisation
         return STABLE / strength

@@ -102,8 +102,8 @@ def gradient_noise(
     check_integer("modes", modes, 1, 10**4)
 
     def before(model: RecordedModel, frame: int, count: int) -> None:
-        if 2 * modes >= model.size:
-            limit = f"1 to {(model.size - 1) // 2} for {model.size} parameters"
+        if modes > model.size:
+            limit = f"1 to {model.size} for {model.size} parameters"
             raise SettingsError("modes", modes, limit)
         if log is not None:
             used = min(examples, ExampleLoss(model, frame).examples)
@@ -151,11 +151,11 @@ def _measure_frame(
         indices = torch.randperm(loss.examples, generator=generator)[:count]
     gradients = example_gradients(loss, row, indices)
     mean = gradients.mean(axis=0)
-    if len(indices) == loss.examples:
-        _check_mean(mean, torch.func.grad(loss)(row).double().numpy())
+    _check_mean(mean, torch.func.grad(loss)(row, indices).double().numpy())
     noise = (gradients - mean) / np.sqrt(len(indices))
     gram = noise @ noise.T if len(noise) < len(row) else noise.T @ noise
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)
+    eigenvalues = np.pad(eigenvalues, (0, max(0, modes - len(gram))))
     product = hessian_vector_product(loss, row)
     pairs = lanczos(product, len(row), modes, "LA", TOLERANCE, max(40, BASIS * modes))
     vectors = pairs.vectors[:, ::-1]

@@ -164,6 +164,8 @@ def loss_landscape(
     check_choice("plane", plane, get_args(PlaneName))
     check_integer("points", points, 2, 2001)
     model = training_model(trajectory, run, functions)
+    if model.size < 2:
+        raise SettingsError("model", "one parameter", "two or more, for a plane")
     valid = valid_frames(trajectory).values[run]
     frames = [frame for frame in frames if valid[frame]]
     least = {"trajectory": 3, "frames": 3, "random": 1}[plane]

@@ -2,13 +2,19 @@
 parameters: that of a network of this package on its training split, or that of a model
 file."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import (
+    tree_leaves,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+)
 
 from dynamics.networks.from_trajectory import Network, network_of
 from dynamics.recording.model_file import ModelFile
@@ -114,19 +120,17 @@ def training_batch(network: Network, seed: int) -> tuple[torch.Tensor, ...]:
 class ExampleLoss:
     """The training loss of a frame on all examples or some of them.
 
-    Examples are the entries along the first axes of the batches' tensors. Raises
-    SettingsError if a batch has none."""
+    Examples are the entries along the first axes of the batches' tensors; tensors of
+    another length than most are shared by all examples. Raises SettingsError if the
+    number of examples of a batch is not known."""
 
     def __init__(self, model: RecordedModel, frame: int) -> None:
         self.losses = model.losses(0, frame)
         self.batch_loss = model.batch_loss(0, frame)
         counts = [_count_examples(batch) for batch in model.batches]
         self.examples = sum(counts)
-        self.merged = model.batches[0]
+        self.merged = _merge(model.batches) if len(set(counts)) == 1 else None
         """All examples as one batch; None if the batches have other lengths."""
-        if len(counts) > 1:
-            joins = len(set(counts)) == 1
-            self.merged = tree_map(_concatenate, *model.batches) if joins else None
 
     def __call__(
         self, row: torch.Tensor, indices: torch.Tensor | None = None
@@ -153,13 +157,35 @@ class ExampleLoss:
 
 
 def _count_examples(batch: Any) -> int:
-    tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor)]
-    if not tensors or not tensors[0].ndim:
+    """The number of examples of a batch: the length of most of its tensors."""
+    lengths = Counter(
+        len(leaf)
+        for leaf in tree_leaves(batch)
+        if isinstance(leaf, torch.Tensor) and leaf.ndim
+    ).most_common(2)
+    if not lengths:
         allowed = "tensors (example, ...)"
         raise SettingsError("model", "batches() without tensors", allowed)
-    return len(tensors[0])
+    if len(lengths) == 2 and lengths[0][1] == lengths[1][1]:
+        found = f"a batch of tensors of {lengths[0][0]} and of {lengths[1][0]} entries"
+        allowed = "tensors (example, ...), most of them of the same length"
+        raise SettingsError("model", found, allowed)
+    return lengths[0][0]
 
 
-def _concatenate(first: Any, *others: Any) -> Any:
-    is_data = isinstance(first, torch.Tensor) and first.ndim > 0
-    return torch.cat([first, *others]) if is_data else first
+def _merge(batches: Sequence[Any]) -> Any:
+    """Batches of the same length as one; None if they do not share the tensors that are
+    not of single examples."""
+    length = _count_examples(batches[0])
+    leaves = []
+    structure = tree_structure(batches[0])
+    for first, *others in zip(*map(tree_leaves, batches), strict=True):
+        if not isinstance(first, torch.Tensor) or not first.ndim:
+            leaves.append(first)
+        elif len(first) == length:
+            leaves.append(torch.cat([first, *others]))
+        elif all(torch.equal(first, other) for other in others):
+            leaves.append(first)
+        else:
+            return None
+    return tree_unflatten(leaves, structure)

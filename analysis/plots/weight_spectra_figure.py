@@ -25,9 +25,13 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     words = f"medians and quartiles of {runs} runs" if runs > 1 else "one run"
     title = f"Spectra of the weights: {result.attrs['system']}, {words}"
     figure, panels = new_panels([4 / 3] * 4, title, height=1.1)
-    distances = result["distance"].isel(step=-1).median("run").values
+    measured = np.flatnonzero(result["norm"].notnull().any(["run", "layer"]))
+    last = result.isel(step=measured[-1] if measured.size else -1).median("run")
     layers = result["layer"].values.tolist()
-    drawn, labels = largest_layers(distances), np.array(layer_labels(layers))
+    drawn, labels = (
+        largest_layers(last["distance"].values),
+        np.array(layer_labels(layers)),
+    )
     line_colours = named_colours([layers[place] for place in drawn])
     step = result["step"].values
     for panel, (variable, label) in zip(panels, _PANELS.items(), strict=False):
@@ -36,8 +40,7 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
             plot_quartile_band(panel, step, values, line_colour, labels[place])
         panel.set(ylabel=label, title=f"{label}, by layer")
     panels[2].set_ylim(-1.05, 1.05)
-    ranks = result["effective_rank"].isel(step=-1).median("run")
-    largest = int(np.nanargmax(ranks.values))
+    largest = int(np.argmax(last["effective_rank"].fillna(0).values))
     spectrum = result["singular_value"].isel(layer=largest).median("run")
     panels[3].plot(step, spectrum.values, color=colour("ink"), linewidth=0.8)
     use_log_axis(panels[3])

@@ -13,6 +13,7 @@ from analysis.structures.layer_measures import measure_layers
 from analysis.structures.procrustes import procrustes_distance
 from analysis.structures.similarity import linear_cka, participation_ratio
 from dynamics.errors import TrajectoryError
+from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import ACTIVATION
 
 _MEANINGS = {
@@ -20,7 +21,7 @@ _MEANINGS = {
     "cka_to_last": "linear CKA with the run's last frame",
     "cka_step": "linear CKA with the frame before",
     "procrustes_to_last": "Procrustes distance from the run's last frame",
-    "cka_between_runs": "mean linear CKA with the other runs at the same step",
+    "cka_between_runs": "mean linear CKA with the other runs that have not diverged at the same step",
 }
 
 
@@ -83,26 +84,30 @@ def representation_measures(
             f"            {3 * runs + runs * (runs - 1) // 2} comparisons of activations"
         )
 
+    valid = valid_frames(trajectory).values
+
     @functools.lru_cache(maxsize=2)
-    def activations(place: int) -> list[np.ndarray]:
-        frame = trajectory[names].isel(step=frames[place])
+    def activations(index: int) -> list[np.ndarray]:
+        frame = trajectory[names].isel(step=index)
         return [
             frame[name].transpose("run", ...).values.reshape(*frame[name].shape[:2], -1)
             for name in names
         ]
 
-    last = activations(len(frames) - 1)
+    last = activations(-1)
 
     def measure(place: int) -> np.ndarray:
         layers = []
-        for layer, x in enumerate(activations(place)):
+        others = np.flatnonzero(valid[:, frames[place]])
+        for layer, x in enumerate(activations(frames[place])):
             before, between = np.full((2, runs), np.nan)
             if place:
-                before = linear_cka(x, activations(place - 1)[layer])
-            if runs > 1:
-                between = np.zeros(runs)
-                for one, other in combinations(range(runs), 2):
-                    between[[one, other]] += linear_cka(x[one], x[other]) / (runs - 1)
+                before = linear_cka(x, activations(frames[place - 1])[layer])
+            if len(others) > 1:
+                between[others] = 0
+                for one, other in combinations(others, 2):
+                    similarity = linear_cka(x[one], x[other])
+                    between[[one, other]] += similarity / (len(others) - 1)
             layers.append(
                 np.stack(
                     [

@@ -21,7 +21,7 @@ from scipy import stats
 
 from analysis import loss_geometry, structures
 from analysis.output.files import plain_stem
-from analysis.output.results import dimensionless
+from analysis.output.results import dimensionless, is_result_of
 from analysis.statistics.intervals import Interval
 from analysis.statistics.run_success import evaluation_split
 from analysis.transitions.gradient_peaks import fisher_z, mean_rank_correlation
@@ -73,7 +73,7 @@ def compute_measure(
 
 def stored_measure(trajectory: xr.Dataset, name: str) -> xr.DataArray | None:
     """A variable (run, step) of a result file beside the trajectory, RUN-ANALYSIS.nc,
-    if there is one; runs are matched by seed."""
+    if there is one of this trajectory; runs are matched by seed."""
     source = trajectory.encoding.get("source")
     if source is None:
         return None
@@ -81,7 +81,7 @@ def stored_measure(trajectory: xr.Dataset, name: str) -> xr.DataArray | None:
     for file in sorted(path.parent.glob(f"{plain_stem(path)}-*.nc")):
         try:
             with NETCDF_LOCK, xr.open_dataset(file) as result:
-                of_this = result.attrs.get("trajectory") == path.name
+                of_this = is_result_of(result, trajectory, path.name)
                 if not of_this or name not in result:
                     continue
                 if set(result[name].dims) != {"run", "step"}:
@@ -225,6 +225,8 @@ def run_overview(
     >>> overview["pair"].values.tolist()
     ['loss, rank']
     """
+    if len(set(names)) < len(names):
+        raise SettingsError("show", " ".join(names), "each measure once")
     measures = [overview_measure(trajectory, name, frames, functions) for name in names]
     pairs: dict[str, LaggedCorrelation] = {}
     for (first, x), (second, y) in combinations(zip(names, measures, strict=True), 2):

@@ -180,3 +180,29 @@ def test_a_wrong_column_loses_no_result():
 def test_a_parameter_without_an_option_is_refused():
     with pytest.raises(SettingsError, match="parameter axis"):
         Analysis(name="own", measure=lambda trajectory, selection, axis: trajectory)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, RecordingError("no norms"), None])
+def test_what_is_measured_before_the_end_is_written(stop):
+    """The second of three trajectories ends the command: by an error, by an
+    interruption before its first frame, or by one after it."""
+    paths = [Path(f"{name}.nc") for name in "abc"]
+    for seed, path in enumerate(paths):
+        simulate(ParticleSettings(n=5), runs=2, seed=seed, steps=3, out=path).close()
+
+    def measure(trajectory, selection):
+        result = trajectory[["gradient_norm"]].sum()
+        if trajectory.attrs["seed"] != 1:
+            return result
+        if stop is not None:
+            raise stop
+        return result.assign_attrs(frames_left=2)
+
+    analysis = Analysis(
+        name="own", measure=measure, columns=[Column("norm", "gradient_norm", digits=1)]
+    )
+    options = analysis.options(trajectory=paths[0], others=tuple(paths[1:]))
+    with pytest.raises((KeyboardInterrupt, RecordingError)):
+        analysis.main(options)
+    written = [Path(f"{name}-own.nc").exists() for name in "abc"]
+    assert written == [True, stop is None, False]

@@ -265,3 +265,9 @@ def test_diverged_runs_are_left_out(diverging):
 def test_bad_input_is_said_in_one_line(source, options, message):
     with pytest.raises(SettingsError, match=message):
         committor(source, **{"copies": 2, **options})
+
+
+def test_runs_that_all_diverge_are_refused(diverging):
+    source = simulate(diverging, runs=2, steps=6).isel(run=[1])
+    with pytest.raises(SettingsError, match="only runs that diverge before step 6"):
+        committor(source, "circle", [2], 3)

@@ -88,5 +88,24 @@ def test_a_loss_that_is_no_mean_is_refused(linear):
     summed = ModelFile(loss=loss, batches=functions.batches)
     with pytest.raises(SettingsError, match="not the mean of the losses"):
         gradient_noise(trajectory, [0], modes=1, functions=summed)
-    with pytest.raises(SettingsError, match="modes: found 2, allowed is 1 to 1"):
-        gradient_noise(trajectory, [0], modes=2, functions=functions)
+    with pytest.raises(SettingsError, match="modes: found 5, allowed is 1 to 4"):
+        gradient_noise(trajectory, [0], modes=5, functions=functions)
+
+
+def test_a_sum_over_some_of_the_examples_is_refused(linear):
+    trajectory, functions = linear
+
+    def total(parameters, batch):
+        return len(batch[0]) * functions.loss(parameters, batch)
+
+    sums = ModelFile(loss=total, batches=functions.batches)
+    with pytest.raises(SettingsError, match="not the mean of the losses"):
+        gradient_noise(trajectory, [0], examples=30, modes=1, functions=sums)
+
+
+def test_more_modes_than_examples_have_no_noise_in_the_others(linear):
+    trajectory, functions = linear
+    result = gradient_noise(trajectory, [0], 3, modes=4, functions=functions)
+    eigenvalues = result["noise_eigenvalue"].values[0, 0]
+    assert (eigenvalues[:2] > 0).all()
+    assert eigenvalues[2:] == pytest.approx(0, abs=1e-12)

@@ -162,3 +162,67 @@ def test_an_interrupted_plane_has_the_rows_before(points, monkeypatch):
     assert result["loss"][:3].values.tolist() == whole["loss"][:3].values.tolist()
     assert result["loss"][3:].isnull().all()
     assert plot_landscape(result).axes
+
+
+def normalised_layers():
+    layers = torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Tanh()
+    return torch.nn.Sequential(*layers, torch.nn.Linear(4, 3)).eval()
+
+
+HIDDEN_AXES = {f"0.{name}": 0 for name in ("weight", "bias")} | {"3.weight": 1}
+HIDDEN_AXES |= {
+    f"1.{name}": 0 for name in ("weight", "bias", "running_mean", "running_var")
+}
+
+
+def test_the_ends_of_a_line_have_buffers_of_their_own():
+    """Two models with BatchNorm in eval mode, of which the second is the first one with
+    its units in another order and other running statistics."""
+    torch.manual_seed(0)
+    inputs, labels = torch.randn(12, 3), torch.randint(0, 3, (12,))
+    model, states = normalised_layers(), []
+    for path in ("first-0.pt", "second-0.pt"):
+        model[1].running_mean.uniform_()
+        states.append({name: p.clone() for name, p in model.state_dict().items()})
+        order = torch.tensor([2, 0, 3, 1])
+        for name, axis in HIDDEN_AXES.items() if states[1:] else ():
+            states[1][name] = states[1][name].index_select(axis, order)
+        torch.save(states[-1], path)
+
+    def loss(parameters, batch):
+        logits = torch.func.functional_call(model, parameters, (batch[0],))
+        return torch.nn.functional.cross_entropy(logits, batch[1])
+
+    functions = ModelFile(loss=loss, batches=lambda: [(inputs, labels)])
+    runs = [
+        dynamics.collect_checkpoints([f"{name}-0.pt"], model=functions, seed=seed)
+        for seed, name in enumerate(("first", "second"))
+    ]
+    trajectory = xr.concat(runs, "run", combine_attrs="override")
+    result = loss_barriers(trajectory, 0, 3, HIDDEN_AXES, functions)
+    floats = [
+        {name: p for name, p in state.items() if p.is_floating_point()}
+        for state in states
+    ]
+    matched = floats[1] | {
+        name: floats[1][name].index_select(axis, order.argsort())
+        for name, axis in HIDDEN_AXES.items()
+    }
+    for name, end in (("loss", floats[1]), ("matched_loss", matched)):
+        expected = [
+            loss({k: torch.lerp(p, end[k], f) for k, p in floats[0].items()}, batch)
+            for f in (0, 0.5, 1)
+            for batch in functions.batches()
+        ]
+        assert_allclose(result[name].values[0], expected, rtol=1e-5)
+
+
+def test_a_model_of_one_parameter_has_no_plane():
+    torch.save({"weight": torch.ones(1)}, "one-0.pt")
+    functions = ModelFile(
+        loss=lambda parameters, _: parameters["weight"].square().sum(),
+        batches=lambda: [torch.zeros(1)],
+    )
+    trajectory = dynamics.collect_checkpoints(["one-0.pt"], model=functions)
+    with pytest.raises(SettingsError, match="found one parameter"):
+        loss_landscape(trajectory, [0], "random", functions=functions)

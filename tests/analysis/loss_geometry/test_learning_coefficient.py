@@ -12,9 +12,10 @@ from analysis.loss_geometry import (
     effective_draws,
     learning_coefficients,
     sample_losses,
+    sharpness,
     training_model,
 )
-from dynamics import ModularSettings, SparseSettings
+from dynamics import ModelFile, ModularSettings, SparseSettings
 from dynamics.settings import SettingsError, TransformerSettings
 
 
@@ -161,3 +162,65 @@ def test_diverging_chains_are_counted(trained):
     result = learning_coefficients(trained, [2], fast)
     assert (result["diverged_chains"] == 3).all()
     assert result["llc"].isnull().all()
+
+
+def one_layer_with(batches):
+    """A checkpoint of a linear layer, and its loss with weights of the outputs, on
+    batches (weights, inputs)."""
+    torch.save(torch.nn.Linear(2, 3).state_dict(), "layer-0.pt")
+
+    def loss(parameters, batch):
+        weights, inputs = batch
+        outputs = inputs @ parameters["weight"].T + parameters["bias"]
+        return (weights * outputs.square()).mean()
+
+    functions = ModelFile(loss=loss, batches=lambda: batches)
+    return dynamics.collect_checkpoints(["layer-0.pt"], model=functions), functions
+
+
+def test_tensors_that_examples_share_are_not_counted():
+    weights, inputs = torch.ones(3), torch.randn(20, 2)
+    trajectory, functions = one_layer_with([(weights, inputs)])
+    with pytest.raises(SettingsError, match="tensors of 3 and of 20 entries"):
+        learning_coefficients(trajectory, [0], ChainOptions(1, 2, 0), functions)
+    triples = ModelFile(
+        loss=lambda parameters, batch: functions.loss(parameters, batch[:2]),
+        batches=lambda: [
+            (weights, rows, torch.zeros(len(rows))) for rows in inputs.split(10)
+        ],
+    )
+    options = ChainOptions(1, 2, 0, batch=5)
+    result = learning_coefficients(trajectory, [0], options, triples)
+    assert result.attrs["examples"] == 20
+    assert np.isfinite(result["llc"]).all()
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_models_of_one_and_two_parameters(size):
+    """The closed form of a quadratic loss around a point that is no minimum: with the
+    curvature h, the gradient h w and k = beta h + gamma, each direction has the excess
+    beta ((1 / k + m^2) h / 2 + h w m) with the mean m = - beta h w / k."""
+    weight = torch.full((size,), 0.3).double()
+    torch.save({"weight": weight}, "few-0.pt")
+    curvature = torch.tensor([2.0, 0.5]).double()[:size]
+    functions = ModelFile(
+        loss=lambda parameters, _: (curvature * parameters["weight"] ** 2).sum() / 2,
+        batches=lambda: [torch.zeros(10)],
+    )
+    trajectory = dynamics.collect_checkpoints(["few-0.pt"], model=functions)
+    beta, gamma = 50.0, 10.0
+    options = ChainOptions(64, 500, 100, 1e-3, gamma, beta)
+    result = learning_coefficients(
+        trajectory, [0], options, functions, dtype=torch.float64
+    )
+    k = beta * curvature + gamma
+    mean = -beta * curvature * weight / k
+    own = (1 / k + mean**2) * curvature / 2 + curvature * weight * mean
+    error = result["llc_error"].item()
+    assert result["llc"].item() == pytest.approx(float(beta * own.sum()), abs=3 * error)
+    assert error < 0.05
+    default = learning_coefficients(trajectory, [0], ChainOptions(2, 2, 0), functions)
+    limit = 10 / np.log(10) * curvature.max() + 100
+    assert default["step_size"].item() == pytest.approx(float(0.2 / limit), rel=0.02)
+    largest = sharpness(trajectory, [0], functions).item()
+    assert largest == pytest.approx(float(curvature.max()))

@@ -9,6 +9,7 @@ import xarray as xr
 
 import dynamics
 from analysis.loss_geometry import effective_rank, weight_spectra
+from analysis.plots import plot_weight_spectra
 from dynamics import ModularSettings
 
 STATES = [
@@ -69,3 +70,13 @@ def test_interrupted_spectra_have_the_frames_before(monkeypatch):
         result.isel(step=slice(2)).drop_attrs(), whole.isel(step=slice(2)).drop_attrs()
     )
     assert result["norm"].isel(step=slice(2, None)).isnull().all()
+
+
+def test_the_figure_of_a_diverged_run_shows_its_last_finite_frame():
+    trained = dynamics.simulate(ModularSettings(n=5), runs=1, steps=30, every=10)
+    trained["status"][:], trained["last_step"][:] = 2, 10
+    figure = plot_weight_spectra(weight_spectra(trained, range(4)))
+    ranks = weight_spectra(trained, [1])["effective_rank"].squeeze()
+    layer = str(ranks["layer"][int(np.argmax(ranks.values))].item())
+    assert figure.axes[3].get_title() == f"singular values of {layer.replace('_', ' ')}"
+    plot_weight_spectra(weight_spectra(trained, [3]))

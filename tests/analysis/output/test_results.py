@@ -5,7 +5,11 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_array_equal
 
-from analysis.output.results import check_result_path, write_result
+from analysis.output.results import (
+    check_result_path,
+    origin_of_result,
+    write_result,
+)
 from analysis.transitions.lagged_correlations import stored_measure
 from dynamics import ParticleSettings, SettingsError, simulate
 
@@ -43,3 +47,20 @@ def test_a_damaged_result_is_refused(tmp_path, monkeypatch, error):
     trajectory.encoding["source"] = str(tmp_path / "a.nc")
     path.rename(tmp_path / "a-fate.nc")
     assert stored_measure(trajectory, "committor") is None
+
+
+def test_results_of_an_earlier_trajectory_in_the_same_file_are_not_used(tmp_path):
+    path = tmp_path / "a.nc"
+    trajectory = simulate(ParticleSettings(n=5), runs=2, steps=2, out=path)
+    values = xr.Dataset(
+        {"committor": (("run", "step"), np.ones((2, 3)))},
+        {"step": trajectory["step"], "seed": trajectory["seed"]},
+        {"trajectory": path.name, **origin_of_result(trajectory)},
+    )
+    write_result(values, tmp_path / "a-fate.nc")
+    assert_array_equal(stored_measure(trajectory, "committor"), values["committor"])
+    later = trajectory.assign_attrs(created_at="2000-01-01T00:00:00+00:00")
+    assert stored_measure(later, "committor") is None
+    without_time = {"trajectory": path.name}
+    write_result(values.drop_attrs().assign_attrs(without_time), tmp_path / "a-fate.nc")
+    assert stored_measure(later, "committor") is not None

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+import xarray as xr
+from numpy.testing import assert_allclose
 
 import dynamics
 from analysis.structures import (
@@ -61,3 +63,24 @@ def test_the_command_and_the_measures(tmp_path, output_of):
         representation_measures(trajectory.drop_vars("activation.out"), [0])
     text = output_of("analysis.activations", "s?.nc")
     assert "CKA between runs" in text
+
+
+def test_runs_are_compared_with_runs_that_have_not_diverged():
+    """And with their own last frame, whichever frames are selected."""
+    x = np.random.default_rng(0).standard_normal((3, 4, 12, 5))
+    trajectory = xr.Dataset(
+        {
+            "activation.out": (("run", "step", "example", "feature"), x),
+            "last_step": ("run", [3, 3, 1]),
+        },
+        {"step": np.arange(4), "seed": ("run", np.arange(3))},
+        {"system": "recorded"},
+    )
+    result = representation_measures(trajectory, [1, 2]).sel(layer="out")
+    similar = np.array([[linear_cka(a, b) for a in x[:, 1]] for b in x[:, 1]])
+    assert result["cka_between_runs"][0, 0] == pytest.approx(similar[0, 1:].mean())
+    pair = float(linear_cka(x[0, 2], x[1, 2]))
+    expected = [pair, pair, np.nan]
+    assert_allclose(result["cka_between_runs"][:, 1], expected)
+    last = [linear_cka(x[run, 2], x[run, 3]) for run in (0, 1)]
+    assert_allclose(result["cka_to_last"][:2, 1], last)

@@ -48,6 +48,8 @@ def test_measures_of_a_network_and_its_results(tmp_path, output_of):
     assert (tmp_path / "m-overview.png").stat().st_size > 1000
     with pytest.raises(SettingsError, match="show: found nothing"):
         run_overview(trained, ["loss", "nothing"], frames)
+    with pytest.raises(SettingsError, match="show: found loss loss"):
+        run_overview(trained, ["loss", "loss"], frames)
 
 
 def test_the_events_of_the_run_are_drawn():
