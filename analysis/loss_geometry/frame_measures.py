@@ -3,6 +3,7 @@ frames, which can be interrupted, and one layout of the result."""
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +23,11 @@ from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import results_until_interrupted
 from dynamics.networks.threads import single_torch_thread
 from dynamics.recording.model_file import ModelFile
-from dynamics.recording.model_loss import RecordedModel, differentiable_twice
+from dynamics.recording.model_loss import (
+    RecordedModel,
+    differentiable_twice,
+    mean_value_and_gradient,
+)
 
 SMALL = 2**22
 """Bytes of tensors at work below which one thread of torch is faster."""
@@ -43,7 +48,8 @@ def measure_frames(
     before: Callable[[RecordedModel, int, int], object] | None = None,
 ) -> xr.Dataset:
     """The values that `measure` returns for a model of one run and a frame, as
-    variables (run, step, ...). NaN where a run has diverged.
+    variables (run, step, ...). NaN where a run has diverged, and where the loss or its
+    gradient is not finite.
 
     SIGINT after the first frame ends the computation; `frames_left` is the number of
     frames that are left.
@@ -57,11 +63,20 @@ def measure_frames(
         lambda run: training_model(trajectory, run, functions, dtype)
     )
     model = models(0)
+
+    def measure_finite(job: tuple[int, int]) -> Mapping[str, Any] | None:
+        model, frame = models(job[0]), frames[job[1]]
+        row = model.row(0, frame)
+        loss, gradient = mean_value_and_gradient(model.losses(0, frame), row)
+        if not (math.isfinite(loss) and gradient.isfinite().all()):
+            return None
+        return measure(model, frame)
+
     with differentiable_twice(), few_threads(model, copies):
         if jobs and before is not None:
             before(model, frames[jobs[0][1]], len(jobs))
         results = results_until_interrupted(
-            lambda job: measure(models(job[0]), frames[job[1]]),
+            measure_finite,
             tqdm(jobs, unit="frame", leave=False, disable=None),
         )
     result = frame_dataset(trajectory, frames, variables, sizes or {}, jobs, results)

@@ -19,6 +19,7 @@ from analysis.loss_geometry.frame_measures import few_threads
 from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import labelled, results_until_interrupted
 from analysis.output.tables import Column
+from analysis.statistics.division import ratio
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import FlatLoss, RecordedModel
 from dynamics.settings import SettingsError, check_choice, check_integer
@@ -54,7 +55,7 @@ def trajectory_plane(rows: torch.Tensor) -> Plane:
     principal components of the others around it."""
     _, sizes, vectors = torch.linalg.svd(rows - rows[-1], full_matrices=False)
     powers = np.square(sizes.double().numpy())
-    explained = powers[:2] / powers.sum()
+    explained = ratio(powers[:2], powers.sum())
     return Plane(rows[-1], vectors[:2], explained)
 
 

@@ -1,5 +1,7 @@
 """The edge of stability against dense matrices and torch's own moments."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,14 @@ from numpy.testing import assert_allclose
 
 import dynamics
 from analysis.linearization.hessians import dense_hessian
-from analysis.loss_geometry import edge_of_stability, training_model
+from analysis.loss_geometry import (
+    ChainOptions,
+    edge_of_stability,
+    gradient_noise,
+    learning_coefficients,
+    spectral_density,
+    training_model,
+)
 from analysis.loss_geometry.stability_limits import second_moments
 from dynamics import ModularSettings, SparseSettings
 from dynamics.networks.clustering_head import MLP_VARIABLES
@@ -84,3 +93,31 @@ def test_gradient_descent_has_the_plain_limit_alone():
         0.05 * result["sharpness"].item()
     )
     assert result["relative_preconditioned"].isnull().all()
+
+
+CHAINS = ChainOptions(chains=2, draws=4, burn_in=0)
+MEASURES = {
+    "sharpness": edge_of_stability,
+    "trace": spectral_density,
+    "noise_scale": functools.partial(gradient_noise, modes=1),
+    "llc": functools.partial(learning_coefficients, options=CHAINS),
+}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_frames_at_which_the_loss_is_not_finite_have_no_values(tmp_path, name):
+    """The logarithm of a weight that is negative in the last frame."""
+    for step, weight in enumerate((1.0, 0.5, -0.5)):
+        torch.save({"weight": torch.tensor([weight, 2.0])}, f"w-{step}.pt")
+    inputs = torch.linspace(0.1, 1, 10).reshape(5, 2)
+
+    def loss(parameters, batch):
+        return (parameters["weight"].log() * batch).square().mean()
+
+    functions = dynamics.ModelFile(loss=loss, batches=lambda: [inputs])
+    trajectory = dynamics.collect_checkpoints([tmp_path], model=functions)
+    result = MEASURES[name](trajectory, range(3), functions=functions)
+    for variable in ("loss", name):
+        if variable in result:
+            finite = np.isfinite(result[variable].values[0])
+            assert finite.tolist() == [True, True, False]
