@@ -144,8 +144,8 @@ def committor(
     grid = _grid_steps(steps, int(trajectory["step"][0]), counts.until)
     runs = np.flatnonzero(np.isfinite(counts.outcomes)).tolist()
     if not runs:
-        found = f"only runs that diverge before step {counts.until}"
-        raise SettingsError("trajectory", found, "a run that reaches it")
+        diverging = f"only runs that diverge before step {counts.until}"
+        raise SettingsError("trajectory", diverging, "a run that reaches it")
     log(counts.describe_cost(len(runs), grid, bisections))
     states, is_complete = len(runs) * (len(grid) + bisections), False
     with tqdm(total=states, unit="state", leave=False, disable=None) as bar:

@@ -167,9 +167,9 @@ def _count_examples(batch: Any) -> int:
         allowed = "tensors (example, ...)"
         raise SettingsError("model", "batches() without tensors", allowed)
     if len(lengths) == 2 and lengths[0][1] == lengths[1][1]:
-        found = f"a batch of tensors of {lengths[0][0]} and of {lengths[1][0]} entries"
+        words = f"a batch of tensors of {lengths[0][0]} and of {lengths[1][0]} entries"
         allowed = "tensors (example, ...), most of them of the same length"
-        raise SettingsError("model", found, allowed)
+        raise SettingsError("model", words, allowed)
     return lengths[0][0]
 
 

@@ -107,8 +107,8 @@ def collect_checkpoints(
     state = checkpoints[0].state
     tied = _common_ties(checkpoints)
     distinct = {name: tensor for name, tensor in state.items() if name not in tied}
-    taken = distinct if weights or model is not None else {}
-    quantities = _quantities(state, taken, embedding, variables or {}, model)
+    tensors = distinct if weights or model is not None else {}
+    quantities = _quantities(state, tensors, embedding, variables or {}, model)
     if model is not None and "embedding" in quantities:
         modulus = modulus or model.modulus
     settings = RecordedSettings(
@@ -190,17 +190,17 @@ def missing_steps(trajectory: xr.Dataset) -> list[int]:
 
 def _quantities(
     state: StateDict,
-    taken: StateDict,
+    tensors: StateDict,
     embedding: str | ParameterView | None,
     variables: Mapping[str, str | ParameterView],
     model: ModelFile | None,
 ) -> dict[str, ParameterView | _ModelEmbedding]:
     """What is taken of each checkpoint, by the names of the variables: the embedding,
-    further variables and, of the tensors `taken`, those that are floating-point. Raises
+    further variables and, of `tensors`, those that are floating-point. Raises
     SettingsError if it is nothing."""
     views = {} if embedding is None else {"embedding": embedding}
     views |= dict(variables)
-    for name, tensor in taken.items():
+    for name, tensor in tensors.items():
         if tensor.is_floating_point():
             is_buffer = name.endswith(RUNNING) or _is_mask(tensor)
             views[f"{BUFFER if is_buffer else PARAMETER}{name}"] = name

@@ -60,8 +60,8 @@ def training_copies(
     displace : float
         Each component of a parameter that requires gradients is displaced by a normal
         number times this size times the standard deviation of the parameter in this
-        state. A copy depends on
-        the seed of the recording, the step and its number alone. 0 displaces nothing.
+        state. A copy depends on the seed of the recording, the step and its number
+        alone. 0 displaces nothing.
     states : mapping of str to object, optional
         As in `dynamics.record`.
     reshuffle : bool
