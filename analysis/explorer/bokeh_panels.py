@@ -73,19 +73,21 @@ def make_bokeh_panel(
     """
     plot = _empty_figure(panel)
     parts: list[dict[str, Any]] = []
+    heading = panel_heading(panel)
     for layer in panel.layers:
+        part: dict[str, Any] = {"plot": plot, "heading": heading}
         if isinstance(layer, Curves):
             assert scene is not None
-            parts.append(_add_curves(plot, panel, layer, scene, at))
-        elif isinstance(layer, Points):
-            parts.append(_add_points(plot, layer, arrays[layer.array]))
-        elif isinstance(layer, Arrows):
-            parts.append(_add_arrows(plot, layer, arrays[layer.array]))
+            part |= _add_curves(plot, panel, layer, scene, at)
         else:
-            parts.append(_add_pixels(plot, panel, layer, arrays[layer.array]))
-    heading = panel_heading(panel)
-    for part in parts:
-        part.update(plot=plot, heading=heading)
+            values, part["array"] = arrays[layer.array], layer.array
+            if isinstance(layer, Points):
+                part |= _add_points(plot, layer, values)
+            elif isinstance(layer, Arrows):
+                part |= _add_arrows(plot, layer, values)
+            else:
+                part |= _add_pixels(plot, panel, layer, values)
+        parts.append(part)
     layout = models.Column(
         children=[heading, plot],
         sizing_mode="stretch_width",
@@ -183,21 +185,19 @@ def _caption(panel: Panel) -> str:
 # ------------------------------------------------------------------------------- layers
 
 
-def _add_hover(
-    plot: figure, renderer: models.GlyphRenderer, tooltips: str, **more: Any
+def add_hover(
+    plot: figure,
+    renderer: models.GlyphRenderer,
+    tooltips: str,
+    across: bool = False,
+    **more: Any,
 ) -> None:
     """Add a hover text beside the marks of a renderer. tooltips: in Bokeh's notation,
-    for example "@label (@x, @y)"."""
+    for example "@label (@x, @y)". across: for curves, whose values are those at the
+    step nearest to the pointer, at any height of the panel."""
+    if across:
+        more = {"attachment": "horizontal", "mode": "vline", "line_policy": "nearest"}
     plot.add_tools(models.HoverTool(renderers=[renderer], tooltips=tooltips, **more))
-
-
-def add_curve_hover(
-    plot: figure, renderer: models.GlyphRenderer, tooltips: str
-) -> None:
-    """Add the hover text of curves: values at the step nearest to the pointer, at any
-    height of the panel."""
-    how = {"attachment": "horizontal", "mode": "vline", "line_policy": "nearest"}
-    _add_hover(plot, renderer, tooltips, **how)
 
 
 def mark_columns(values: np.ndarray) -> dict[str, np.ndarray]:
@@ -263,9 +263,9 @@ def _add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, An
         )
         plot.add_glyph(source, names, level="overlay")
     if set(shapes) != {"x"} and any(layer.names):  # crosses lie on other marks
-        how = {"point_policy": "snap_to_data", "attachment": "above"}
-        _add_hover(plot, marks, "@label (@x, @y)", **how)
-    return {"kind": "points", "array": layer.array, "source": source, "count": count}
+        how: dict[str, Any] = {"point_policy": "snap_to_data", "attachment": "above"}
+        add_hover(plot, marks, "@label (@x, @y)", **how)
+    return {"kind": "points", "source": source, "count": count}
 
 
 def _add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:
@@ -284,21 +284,16 @@ def _add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, An
     )
     plot.add_glyph(source, shaft, level="overlay")
     tips = plot.add_glyph(source, tip, level="overlay")
-    _add_hover(plot, tips, "@label (@x1, @y1)", attachment="above")
-    count = len(layer.names)
-    return {"kind": "arrows", "array": layer.array, "source": source, "count": count}
+    add_hover(plot, tips, "@label (@x1, @y1)", attachment="above")
+    return {"kind": "arrows", "source": source, "count": len(layer.names)}
 
 
 def _add_pixels(
     plot: figure, panel: Panel, layer: Map | Image, values: np.ndarray
 ) -> dict[str, Any]:
     """Add a map or a matrix that fills the panel; hovering shows the class or value."""
-    numbers = np.asarray(values[0], np.uint16)
-    if isinstance(layer, Image):
-        numbers = encode_layer(layer, values)[0].reshape(numbers.shape)
     palette, edges = pixel_palette(layer)
-    pixels = palette_pixels(numbers, palette, edges)
-    source = models.ColumnDataSource({"image": [pixels], "number": [numbers]})
+    source = models.ColumnDataSource(pixel_columns(layer, values[0], palette, edges))
     (left, right), (low, high) = panel.x, panel.y
     box = {"x": left, "y": low, "dw": right - left, "dh": high - low}
     tile = models.ImageRGBA(image="image", **box)
@@ -316,17 +311,27 @@ def _add_pixels(
             plot.add_glyph(colours, edge, level="overlay")
     named = models.CustomJSHover(args=words, code=script("hover"))
     form = {"$x": named}
-    _add_hover(plot, renderer, "$x{custom}", formatters=form, attachment="below")
+    add_hover(plot, renderer, "$x{custom}", formatters=form, attachment="below")
     return {
         "kind": "pixels",
-        "array": layer.array,
         "source": source,
         "tile": tile,
-        "columns": numbers.shape[1],
+        "columns": values.shape[2],
         "palette": palette,
         "edges": edges,
         "map": isinstance(layer, Map),
     }
+
+
+def pixel_columns(
+    layer: Map | Image, values: np.ndarray, palette: np.ndarray, edges: bool
+) -> dict[str, list[np.ndarray]]:
+    """Columns of a data source for a map or a matrix (row, column): its pixels, and the
+    indices of classes or levels. palette, edges: as from `pixel_palette`."""
+    numbers = np.asarray(values, np.uint16)
+    if isinstance(layer, Image):
+        numbers = encode_layer(layer, values[None])[0].reshape(values.shape)
+    return {"image": [palette_pixels(numbers, palette, edges)], "number": [numbers]}
 
 
 def _pixels(colours: np.ndarray) -> np.ndarray:
@@ -371,7 +376,8 @@ def _add_curves(
     )
     glyph = models.MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3)
     lines = plot.add_glyph(source, glyph)
-    add_curve_hover(plot, lines, f"@label: $snap_y, {panel.x_label} $snap_x")
+    words = f"@label: $snap_y, {panel.x_label} $snap_x"
+    add_hover(plot, lines, words, across=True)
     for begin, end, of, _ in panel.spans:
         band = {"left": begin, "right": end, "fill_color": of, "line_color": None}
         plot.add_layout(models.BoxAnnotation(fill_alpha=BAND_OPACITY, **band))
@@ -406,7 +412,7 @@ def _add_event_marks(plot: figure, panel: Panel, scene: Scene) -> None:
         }
     )
     glyph = models.Segment(y1=high, line_color="colour", line_width="width")
-    _add_hover(plot, plot.add_glyph(source, glyph), "@label")
+    add_hover(plot, plot.add_glyph(source, glyph), "@label")
 
 
 def event_text(mark: EventMark, scene: Scene) -> str:

@@ -247,6 +247,6 @@ def run_table_lines(entries: Sequence[RunEntry]) -> list[str]:
     return [" ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
-def first_run_to_show(entries: Sequence[RunEntry]) -> int:
+def first_run(entries: Sequence[RunEntry]) -> int:
     """Index of the run to show first: the first successful run, else the first run."""
     return next((entry.place for entry in entries if entry.successful), 0)

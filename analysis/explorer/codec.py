@@ -6,14 +6,13 @@ Maps: class indices with contours as in `analysis.panels.contours`; images: one
 of 255 levels between low and high; both unsigned integers, the lowest row first.
 `IMAGE_GAP` marks a missing value.
 
-In an exported file, floats are rounded to 16 bits over the visible range and a margin,
-each column is stored as the difference from the frame before, and the result is
-compressed."""
+In an exported file, floats keep 13 binary digits after the first, every column is stored
+as the difference from the frame before, and the result is compressed."""
 
 import base64
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,15 +27,8 @@ _MAX_BYTES = 256 << 20
 """Maximum total size of the buffers in bytes; of a larger run, fewer frames are
 sent."""
 
-QUANTIZATION_STEPS = 65534
-"""Number of intervals into which a range is divided in a file; the next number marks a
-missing value."""
-
-_RANGE_MARGIN = 2.0
-"""Margin around a panel within which positions are kept in a file, as a fraction of its
-width."""
-
-_Range = tuple[float, float]
+_CUT_DIGITS = 10
+"""Binary digits of a float32, of 23 after the first, that a file does not keep."""
 
 
 def frames_to_send(scene: Scene, panels: Sequence[str]) -> np.ndarray:
@@ -89,60 +81,15 @@ def coarse_to_fine(count: int) -> np.ndarray:
 # ----------------------------------------------------------------------- exported files
 
 
-@dataclass(frozen=True)
-class CompressedBuffer:
-    """A compressed buffer as text, with the numbers needed to decode it."""
-
-    text: str  # base64 of zlib
-    kind: str  # of the numbers: uint8 or uint16
-    width: int
-    low: float | None = None  # for floats: the value that 0 stands for
-    step: float | None = None  # for floats: the difference between consecutive integers
-
-
-def compress_buffer(
-    buffer: np.ndarray, within: _Range | None = None
-) -> CompressedBuffer:
-    """Compress a buffer (frame, width); floats are rounded to 16 bits over `within`, by
-    default their range."""
-    low = step = None
-    if buffer.dtype.kind == "f":
-        finite = np.isfinite(buffer)
-        values = np.clip(buffer, *(within or (-np.inf, np.inf))).astype(np.float64)
-        some = values[finite] if finite.any() else np.zeros(1)
-        low = float(some.min())
-        step = (float(some.max()) - low) / QUANTIZATION_STEPS or 1.0
-        levels = np.round((values - low) / step)
-        buffer = np.where(finite, levels, QUANTIZATION_STEPS + 1).astype(np.uint16)
-    change = buffer.copy()
-    change[1:] -= buffer[:-1]  # modulo 2^8 or 2^16
+def compress_buffer(buffer: np.ndarray) -> dict[str, Any]:
+    """A buffer (frame, width) for a file: base64 of zlib, the type of its numbers, and
+    its width. Floats are rounded to a relative precision of 2^-14."""
+    numbers = buffer
+    if buffer.dtype.kind == "f":  # round the bits, which also carries into the exponent
+        half = np.uint32(1 << (_CUT_DIGITS - 1))
+        numbers = (buffer.view(np.uint32) + half) >> _CUT_DIGITS
+    change = np.diff(numbers, axis=0, prepend=numbers[:1] * 0)  # modulo 2^bits
     digits = change.view(np.uint8).reshape(*change.shape, change.itemsize)
     planes = np.moveaxis(digits, -1, 0)  # low bytes, then high ones
     text = base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
-    return CompressedBuffer(text, buffer.dtype.name, buffer.shape[1], low, step)
-
-
-def visible_range(scene: Scene, panels: Sequence[str], array: str) -> _Range:
-    """The range of an array that is visible in its panels, with a margin."""
-    limits = [
-        (panel.x, panel.y)
-        for panel in scene.panels
-        for layer in panel.layers
-        if panel.name in panels
-        and not isinstance(layer, Curves)
-        and layer.array == array
-    ]
-    low, high = float(np.min(limits)), float(np.max(limits))
-    return low - _RANGE_MARGIN * (high - low), high + _RANGE_MARGIN * (high - low)
-
-
-def clip_arrows(arrows: np.ndarray, within: _Range) -> np.ndarray:
-    """Arrows (..., 4), shortened where they leave the visible square; directions are
-    kept."""
-    tail, along = arrows[..., :2].astype(np.float64), arrows[..., 2:] - arrows[..., :2]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        edge = np.where(along > 0, within[1], within[0]) - tail
-        share = np.where(along == 0, np.inf, edge / along).min(axis=-1, keepdims=True)
-        inside = ((tail >= within[0]) & (tail <= within[1])).all(-1, keepdims=True)
-        shorter = np.where(inside & (share < 1), tail + share * along, arrows[..., 2:])
-    return np.concatenate([tail, shorter], axis=-1)
+    return {"text": text, "kind": buffer.dtype.name, "width": buffer.shape[1]}

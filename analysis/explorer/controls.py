@@ -3,9 +3,9 @@
 from typing import Any
 
 import param
-from bokeh.document import Document
 from bokeh.models import ColumnDataSource, CustomJS, Select, Slider, Spinner, Widget
 
+from analysis.explorer.page_timer import is_page_pending
 from analysis.explorer.theme import text_div
 
 
@@ -69,9 +69,3 @@ class StatusLine:
         if self.layout.document is None or is_page_pending(self.layout.document):
             self.layout.text = words
         self.carrier.tags = [words, aloud]
-
-
-def is_page_pending(document: Document) -> bool:
-    """Whether a page is still being built and has not been sent."""
-    context = document.session_context
-    return context is not None and context.session is None

@@ -1,7 +1,8 @@
 """Figures of live runs: panels whose arrays change, and charts over time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from bokeh.models import Column, ColumnDataSource, DataRange1d
@@ -9,18 +10,21 @@ from bokeh.plotting import figure
 from matplotlib.colors import to_hex
 
 from analysis.explorer.bokeh_panels import (
-    add_curve_hover,
+    add_hover,
     make_bokeh_panel,
     mark_columns,
-    palette_pixels,
     panel_heading,
+    pixel_columns,
 )
 from analysis.explorer.controls import StatusLine
 from analysis.explorer.screen import panel_grid
 from analysis.panels.colours import class_colours, colour, named_colours
+from analysis.panels.common_panels import token_points
 from analysis.panels.scene import Arrows, Curves, Image, Map, Panel, Points
 from dynamics.tasks import all_pairs, modular_sum
 
+MAP_SIDE = 100
+"""Rows and columns of class maps and densities."""
 _MAX_POINTS = 4000
 """Points of a curve; earlier ones are dropped."""
 
@@ -33,45 +37,45 @@ class LivePanel:
         name: str,
         title: str,
         layers: Sequence[Points | Arrows | Map | Image],
+        arrays: Callable[["LivePanel"], Mapping[str, np.ndarray]],
+        text: Callable[[], str] = str,
         limits: tuple[float, float] = (-3.0, 3.0),
-        side: int = 1,
-        note: str = "",
-        equal: bool = True,
+        **more: Any,
     ) -> None:
-        """side: rows and columns of maps and images."""
+        """arrays: the current arrays of the layers, without the axis of frames, for
+        this panel, whose limits they may adapt. text: the current line of text. more:
+        further fields of `Panel`."""
+        self.arrays, self.text, self.reach = arrays, text, limits[1]
+        self.layers = {layer.array: layer for layer in layers}
         blank: dict[str, np.ndarray] = {}
         for layer in layers:
-            shape = (1, side, side)
-            if isinstance(layer, Points | Arrows):
-                shape = (1, len(layer.names), 4 if isinstance(layer, Arrows) else 2)
-            blank[layer.array] = np.zeros(shape, np.uint16)
-        panel = Panel(
-            name, title, tuple(layers), limits, limits, note=note, equal=equal
-        )
+            shape: tuple[int, ...] = (MAP_SIDE, MAP_SIDE)
+            if isinstance(layer, Image):
+                shape = (len(layer.rows), len(layer.columns))
+            elif not isinstance(layer, Map):
+                shape = (len(layer.names), 4 if isinstance(layer, Arrows) else 2)
+            blank[layer.array] = np.zeros((1, *shape))
+        panel = Panel(name, title, tuple(layers), limits, limits, **more)
         made = make_bokeh_panel(panel, blank)
-        self.plot, self.reach = made.plot, limits[1]
+        self.plot, self.layout = made.plot, made.layout
         self.parts = {part["array"]: part for part in made.parts}
         self.words = StatusLine()
-        heading, plot = made.layout.children
-        self.layout = made.layout
-        self.layout.children = [heading, self.words.layout, plot]
+        self.layout.children.insert(1, self.words.layout)
 
-    def show(self, **arrays: np.ndarray) -> None:
-        """Show positions (point, 2), arrows (arrow, 4), or indices of classes or levels
-        (row, column), the lowest row first."""
-        for name, values in arrays.items():
-            part = self.parts[name]
-            if part["kind"] == "pixels":
-                numbers = values.astype(np.uint16)
-                pixels = palette_pixels(numbers, part["palette"], part["edges"])
-                part["source"].data = {"image": [pixels], "number": [numbers]}
-                continue
-            every = slice(0, len(values))  # whole columns, and only these, are sent
-            columns = mark_columns(values).items()
-            part["source"].patch({key: [(every, x)] for key, x in columns})
+    def draw(self) -> None:
+        """Show the current arrays."""
+        for name, values in self.arrays(self).items():
+            part, layer = self.parts[name], self.layers[name]
+            if isinstance(layer, Map | Image):
+                columns = pixel_columns(layer, values, part["palette"], part["edges"])
+                part["source"].data = columns
+            else:  # whole columns, and only these, are sent
+                every, marks = slice(0, len(values)), mark_columns(values)
+                part["source"].patch({key: [(every, x)] for key, x in marks.items()})
 
-    def fit(self, places: np.ndarray) -> None:
-        """Adapt the limits, which are about the origin, to points, in large steps."""
+    def fit(self, places: np.ndarray) -> np.ndarray:
+        """Adapt the limits, which are about the origin, to points, in large steps;
+        returns the points."""
         furthest = float(np.abs(places).max(initial=0.0))
         if not 0.4 * self.reach < furthest < 0.98 * self.reach and furthest:
             self.reach = reach = 1.3 * furthest
@@ -81,6 +85,24 @@ class LivePanel:
                 if part["kind"] == "pixels":
                     side = 2 * reach
                     part["tile"].update(x=-reach, y=-reach, dw=side, dh=side)
+        return places
+
+
+def token_panel(
+    name: str,
+    title: str,
+    n: int,
+    positions: Callable[[], np.ndarray],
+    text: Callable[[], str],
+    reach: float = 3.0,
+) -> LivePanel:
+    """A panel of N tokens at positions (token, 2), with a line through them."""
+    layers = [token_points("embedding", n, joined=True)]
+
+    def arrays(panel: LivePanel) -> dict[str, np.ndarray]:
+        return {"embedding": panel.fit(positions())}
+
+    return LivePanel(name, title, layers, arrays, text, (-reach, reach))
 
 
 @dataclass(frozen=True)
@@ -95,68 +117,67 @@ class Chart:
     note: str = ""
 
 
+def split_charts(*splits: str) -> list[Chart]:
+    """Charts of the loss and the accuracy of splits."""
+    accuracy = {f"{split}_right": split for split in splits}
+    return [
+        Chart("Loss", dict(zip(splits, splits, strict=True)), log=True),
+        Chart("Accuracy", accuracy, limits=(0, 1.05)),
+    ]
+
+
 class LiveCharts:
     """Charts of a live run beside each other, with one data source."""
 
     def __init__(self, charts: Sequence[Chart], unit: str) -> None:
-        names = [name for chart in charts for name in chart.curves]
-        self.source = ColumnDataSource({name: [] for name in ("x", *names)})
-        self.unsent: list[Mapping[str, float]] = []
+        self.columns = ["x", *(name for chart in charts for name in chart.curves)]
+        self.source = ColumnDataSource()
+        self.clear()
         self.layout = panel_grid([self._chart(chart, unit) for chart in charts])
 
     def _chart(self, chart: Chart, unit: str) -> Column:
-        labels = tuple(chart.curves.values())
+        labels, scale = tuple(chart.curves.values()), "log" if chart.log else "linear"
         rgb, empty = named_colours(labels), np.empty((len(labels), 0))
-        layers = (Curves(np.empty(0), empty, rgb, labels),)
-        unlimited, log = (0.0, 1.0), chart.log
-        heading = panel_heading(
-            Panel(
-                "",
-                chart.title,
-                layers,
-                unlimited,
-                unlimited,
-                unit,
-                "",
-                False,
-                log,
-                note=chart.note,
-            )
-        )
+        layers, any_limits = (Curves(empty[0], empty, rgb, labels),), (0.0, 1.0)
+        how: dict[str, Any] = {"x_label": unit, "log": chart.log, "note": chart.note}
+        panel = Panel("", chart.title, layers, any_limits, any_limits, **how)
         plot = figure(
             x_range=DataRange1d(start=0, range_padding=0),
             y_range=chart.limits or DataRange1d(),
-            y_axis_type="log" if log else "linear",
+            y_axis_type=scale,
             tools="",
             height=170,
             name=chart.title,
             min_border_left=52,
             html_attributes={"data-name": chart.title},
         )
-        for column, line_colour in zip(chart.curves, map(to_hex, rgb), strict=True):
-            line = plot.line("x", column, source=self.source, line_color=line_colour)
-            line.glyph.line_width = 1.6
-        values = "".join(
-            f"<br>{label}: @{name}" for name, label in chart.curves.items()
-        )
-        add_curve_hover(plot, plot.renderers[0], f"{unit} @x{values}")
+        tooltips = f"{unit} @x"
+        for (column, label), shade in zip(chart.curves.items(), rgb, strict=True):
+            look: dict[str, Any] = {"line_color": to_hex(shade), "line_width": 1.6}
+            plot.line("x", column, source=self.source, **look)
+            tooltips += f"<br>{label}: @{column}"
+        add_hover(plot, plot.renderers[0], tooltips, across=True)
         if chart.level is not None:
             muted = colour("muted")
             plot.hspan(chart.level, line_dash="dashed", line_color=muted)
-        return Column(heading, plot, sizing_mode="stretch_width", margin=(8, 8, 0, 0))
+        parts = (panel_heading(panel), plot)
+        return Column(*parts, sizing_mode="stretch_width", margin=(8, 8, 0, 0))
 
     def clear(self) -> None:
-        self.unsent = []
-        self.source.data = {name: [] for name in self.source.data}
+        self.unsent: list[Mapping[str, float]] = []
+        self.source.data = {name: [] for name in self.columns}
 
     def add(self, **values: float) -> None:
-        """Add a point to each curve, which `draw` sends. x: the time."""
+        """Add a point to each curve, which `draw` sends. x: the time; a value that is
+        not given is a gap."""
         self.unsent.append(values)
 
     def draw(self) -> None:
+        nan = float("nan")
+        columns = {
+            name: [row.get(name, nan) for row in self.unsent] for name in self.columns
+        }
         if self.unsent:
-            names = list(self.source.data)
-            columns = {name: [row[name] for row in self.unsent] for name in names}
             self.source.stream(columns, rollover=_MAX_POINTS)
             self.unsent = []
 

@@ -1,8 +1,9 @@
 """The base class of the tabs with a live run: settings, buttons, panels, and curves."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+import param
 from bokeh.document import Document
 from bokeh.models import Column, Row, UIElement
 
@@ -10,11 +11,7 @@ from analysis.explorer.controls import StatusLine, setting_widget
 from analysis.explorer.live_figures import Chart, LiveCharts, LivePanel
 from analysis.explorer.player import Player, advance_within_time
 from analysis.explorer.screen import panel_grid
-from analysis.explorer.theme import (
-    LAST_IF_STACKED,
-    STACKED,
-    text_div,
-)
+from analysis.explorer.theme import LAST_IF_STACKED, STACKED, text_div
 from analysis.explorer.view_code import live_view_code
 from analysis.panels.style import StyleName, style_in_use
 
@@ -27,48 +24,40 @@ _PANEL_WIDTH = 300
 
 
 class LivePage:
-    """A tab with a live run. Subclasses make and draw the panels above the curves."""
+    """A tab with a live run. Subclasses define what is different: the settings, the run,
+    its panels, and the charts below them."""
 
     unit = "epoch"
     at_once = 5
     """Steps that are computed together."""
     note = ""
+    sliders: type[param.Parameterized]
+    """Fields of the run's settings, seed and pace."""
+    chart_list: ClassVar[Sequence[Chart]]
 
-    def __init__(
-        self,
-        document: Document,
-        settings: Any,
-        run: Any,
-        charts: Sequence[Chart],
-        style: StyleName = "screen",
-    ) -> None:
-        """settings: fields of the run's settings, seed and pace."""
-        self.document, self.settings, self.run = document, settings, run
-        self.style, self.drawn = style, None
-        self.names = [name for name in settings.param if name not in ("name", "pace")]
-        self.frames, self.due = 0, 0.0
+    def __init__(self, document: Document, style: StyleName = "screen") -> None:
+        """Raises MissingPackage if the run needs torch, which is missing."""
+        self.document, self.style = document, style
+        self.settings: Any = self.sliders()
+        self.run = self.make_run()
+        self.names = [n for n in self.settings.param if n not in ("name", "pace")]
+        self.panels: Sequence[LivePanel] = ()
+        self.drawn: Any = None
         self.player = Player(document, self.frame, self.step, self.begin)
         self.show, self.hide = self.player.show, self.player.hide
         self.clock = StatusLine("clock", align_self="center", min_width="240px")
         with style_in_use(style):
-            self.charts = LiveCharts(charts, self.unit)
+            self.charts = LiveCharts(self.chart_list, self.unit)
         self.stages = panel_grid([], _PANEL_WIDTH)
-        settings.param.watch(self.turn, self.names)
+        self.settings.param.watch(self.turn, self.names)
         self.begin()
-        top = Row(self.player.layout, self.clock.layout, sizing_mode="stretch_width")
+        wide: Any = {"sizing_mode": "stretch_width"}
+        top = Row(self.player.layout, self.clock.layout, **wide)
         top.styles = {"flex-wrap": "wrap"}
-        parts = (top, self.stages, self.charts.layout)
-        self.layout = Row(
-            Column(
-                *self.controls(),
-                width=256,
-                margin=(0, 28, 0, 0),
-                stylesheets=[LAST_IF_STACKED],
-            ),
-            Column(*parts, sizing_mode="stretch_width"),
-            sizing_mode="stretch_width",
-            stylesheets=[STACKED],
-        )
+        side = Column(*self.controls(), width=256, margin=(0, 28, 0, 0))
+        side.stylesheets = [LAST_IF_STACKED]
+        figures = Column(top, self.stages, self.charts.layout, **wide)
+        self.layout = Row(side, figures, stylesheets=[STACKED], **wide)
 
     def controls(self) -> list[UIElement]:
         """The controls beside the panels."""
@@ -77,6 +66,9 @@ class LivePage:
         return [*widgets, text_div(self.note, 12, "muted")]
 
     # ------------------------------------------------------------ defined by subclasses
+
+    def make_run(self) -> Any:
+        raise NotImplementedError
 
     def panel_key(self) -> Any:
         """What the panels depend on; they are made again when it changes."""
@@ -87,14 +79,7 @@ class LivePage:
 
     def measures(self) -> Mapping[str, float]:
         """The values of the charts."""
-        raise NotImplementedError
-
-    def draw_panels(self) -> None:
-        raise NotImplementedError
-
-    def describe(self) -> None:
-        """Write the lines of text of the panels."""
-        raise NotImplementedError
+        return self.run.scores()
 
     def remark(self) -> str:
         """What is said beside the time."""
@@ -111,9 +96,8 @@ class LivePage:
 
     def turn(self, *events: Any) -> None:
         """Take changed settings; some restart the run."""
-        if self.run.change(
-            **{name: getattr(self.settings, name) for name in self.names}
-        ):
+        values = {name: getattr(self.settings, name) for name in self.names}
+        if self.run.change(**values):
             self.begin()
         self.player.ask()
 
@@ -125,7 +109,8 @@ class LivePage:
         if self.drawn != (key := self.panel_key()):
             self.drawn = key
             with style_in_use(self.style):
-                self.stages.children = [panel.layout for panel in self.make_panels()]
+                self.panels = self.make_panels()
+            self.stages.children = [panel.layout for panel in self.panels]
         self.remember()
         self.player.ask()
 
@@ -151,9 +136,11 @@ class LivePage:
 
     def draw(self) -> None:
         paused = not self.player.running
-        self.draw_panels()
+        for panel in self.panels:
+            panel.draw()
         if paused or self.frames % TEXT_EVERY == 0:
-            self.describe()
+            for panel in self.panels:
+                panel.words.say(panel.text())
             stopped = f"; the next {self.unit} is not finite: the run has diverged"
             words = f"{self.unit} {self.run.time}{stopped * self.run.diverged}"
             self.clock.say(words + self.remark(), paused)

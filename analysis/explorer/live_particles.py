@@ -5,14 +5,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from bokeh.document import Document
 from bokeh.events import Pan, PanEnd, PanStart, PointEvent, Tap
 from bokeh.models import Row, Select, UIElement
 from matplotlib.colors import to_rgb
 
 from analysis.explorer import kernel_warmup
-from analysis.explorer.codec import encode_layer
-from analysis.explorer.live_figures import Chart, LivePanel, pair_sum_points
+from analysis.explorer.live_figures import (
+    MAP_SIDE,
+    Chart,
+    LivePanel,
+    pair_sum_points,
+)
 from analysis.explorer.live_page import CHARTS_EVERY, LivePage
 from analysis.explorer.live_run import ParticleRun, embedding_structure
 from analysis.explorer.sliders import OPENING_SEED, PARTICLES, ParticleSliders
@@ -26,7 +29,6 @@ from analysis.panels.particle_panels import (
     shown_as_density,
 )
 from analysis.panels.scene import Arrows, Image, Points
-from analysis.panels.style import StyleName
 from analysis.structures.circles_and_grids import CIRCLE_RATIO
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.settings import ParticleSettings
@@ -42,8 +44,13 @@ only when curves are drawn."""
 _GRAB_DISTANCE = 0.12
 """Largest distance from the pointer at which a particle is grabbed, as a fraction of
 the square."""
-_DENSITY_SIDE = 100
-"""Cells along a side of the density of pair sums."""
+_DIRECTIONS = (
+    ("←", "Left", (-1, 0)),
+    ("↑", "Up", (0, 1)),
+    ("↓", "Down", (0, -1)),
+    ("→", "Right", (1, 0)),
+)
+"""Signs and names of the buttons that move a particle, and where to."""
 _RING = 12.0
 """Area of the ring around the chosen particle, relative to a mark."""
 
@@ -55,39 +62,37 @@ class ParticlesPage(LivePage):
     note = (
         "Drag a particle, or choose one and move it with the buttons or the arrow keys."
     )
+    sliders = ParticleSliders
+    chart_list = (
+        Chart("Force norm", {"force": "force"}, log=True),
+        Chart(
+            "Grid imperfections",
+            {"imperfections": "imperfections"},
+            note="a grid has few, a circle half of all",
+        ),
+        Chart(
+            "Largest / smallest norm",
+            {"ratio": "ratio"},
+            log=True,
+            level=CIRCLE_RATIO,
+            note=f"a circle if below {CIRCLE_RATIO}",
+        ),
+    )
+    preparing = resuming = False
+    held: np.ndarray | None = None
+    """Position to which the chosen particle is dragged."""
+    among: np.ndarray | None = None
+    """Positions of all particles when the drag began."""
+    run: ParticleRun
 
-    def __init__(self, document: Document, style: StyleName = "screen") -> None:
-        self.preparing = self.resuming = False
-        self.held: np.ndarray | None = None
-        """Position to which the chosen particle is dragged."""
-        self.among: np.ndarray | None = None
-        """Positions of all particles when the drag began."""
+    def make_run(self) -> ParticleRun:
         self.token = Select(title="particle", width=84)
         self.token.on_change("value", lambda attribute, old, new: self.player.ask())
-        few = "a grid has few, a circle half of all"
-        charts = [
-            Chart("Force norm", {"force": "force"}, log=True),
-            Chart("Grid imperfections", {"imperfections": "imperfections"}, note=few),
-            Chart(
-                "Largest / smallest norm",
-                {"ratio": "ratio"},
-                log=True,
-                level=CIRCLE_RATIO,
-                note=f"a circle if below {CIRCLE_RATIO}",
-            ),
-        ]
-        run = ParticleRun(ParticleSettings(), OPENING_SEED)
-        super().__init__(document, ParticleSliders(), run, charts, style)
+        return ParticleRun(ParticleSettings(), OPENING_SEED)
 
     def controls(self) -> list[UIElement]:
         """The settings, and buttons that move the chosen particle; the arrow keys do
         the same while one of them has the focus."""
-        signs = (
-            ("←", "Left", (-1, 0)),
-            ("↑", "Up", (0, 1)),
-            ("↓", "Down", (0, -1)),
-            ("→", "Right", (1, 0)),
-        )
         buttons = [
             make_button(
                 sign,
@@ -97,50 +102,48 @@ class ParticlesPage(LivePage):
                 width=34,
                 align="end",
             )
-            for sign, to, way in signs
+            for sign, to, way in _DIRECTIONS
         ]
         *widgets, note = super().controls()
         return [*widgets, Row(self.token, *buttons, css_classes=["arrow-keys"]), note]
 
     def begin(self) -> None:
-        n = self.run.settings.n
-        self.held = None
+        n, self.held = self.run.settings.n, None
         self.dense = shown_as_density(n)
         if len(self.token.options) != n:
-            names = [str(token) for token in range(n)]
-            self.token.update(options=names, value="0")
+            self.token.update(options=list(map(str, range(n))), value="0")
         super().begin()
         self.basis = fit_projection(self.run.embedding).basis
 
     def make_panels(self) -> list[LivePanel]:
         n = self.run.settings.n
-        ink = np.array(to_rgb(colour("ink")))
-        forces = tuple(f"force on {token}" for token in range(n))
-        ring = np.array([to_rgb(colour("accent"))])
+        ink, accent = (np.array([to_rgb(colour(name))]) for name in ("ink", "accent"))
+        hollow = np.array([False])
         layers: list[Points | Arrows] = [
-            Arrows("force", np.tile(ink, (n, 1)), forces),
+            Arrows("force", ink.repeat(n, 0), tuple(f"force on {k}" for k in range(n))),
             token_points("embedding", n, joined=True),
-            Points("chosen", ring, ("",), filled=np.array([False]), size=_RING),
+            Points("chosen", accent, ("",), filled=hollow, size=_RING),
         ]
-        self.embedding = LivePanel("embedding", "embedding and forces", layers)
-        plot, limits = self.embedding.plot, (-5.0, 5.0)
-        plot.on_event(PanStart, self.grab)
-        plot.on_event(Pan, self.drag)
-        plot.on_event(PanEnd, self.let_go)
-        plot.on_event(Tap, self.choose)
+        title = "embedding and forces"
+        self.plot = LivePanel("embedding", title, layers, self.points, self.words)
+        for event, reaction in (
+            (PanStart, self.grab),
+            (Pan, self.drag),
+            (PanEnd, self.let_go),
+            (Tap, self.choose),
+        ):
+            self.plot.plot.on_event(event, reaction)
+        blank = ("",) * MAP_SIDE
+        name, note = "pair_sums", "coloured by modular sum"
+        sums: Points | Image = pair_sum_points("sums", n)
         if self.dense:
-            blank = ("",) * _DENSITY_SIDE
-            self.density = Image("density", 0.0, 1.0, blank, blank)
+            sums, name = Image("sums", 0.0, 1.0, blank, blank), "sums"
             note = "log of their density, relative to the largest"
-            images = [self.density]
-            self.sums = LivePanel(
-                "sums", "pair sums", images, limits, _DENSITY_SIDE, note
-            )
-        else:
-            points = [pair_sum_points("sums", n)]
-            note = "coloured by modular sum"
-            self.sums = LivePanel("pair_sums", "pair sums", points, limits, note=note)
-        return [self.embedding, self.sums]
+        limits = (-5.0, 5.0)
+        panel = LivePanel(
+            name, "pair sums", [sums], self.pair_sums, limits=limits, note=note
+        )
+        return [self.plot, panel]
 
     # ------------------------------------------------------------------------ animation
 
@@ -151,7 +154,7 @@ class ParticlesPage(LivePage):
         A new N or D is applied once its kernels are compiled; then a run that was
         running goes on. If N is changed on the
         page, the step size becomes the usual one; an address gives both."""
-        if self.player.timer is not None and [event.name for event in events] == ["n"]:
+        if self.player.timer.is_running and [event.name for event in events] == ["n"]:
             usual = round(usual_step_size(self.settings.n), 5)
             self.settings.step_size = min(max(usual, 1e-5), 0.02)
         kernels, now = (
@@ -161,7 +164,7 @@ class ParticlesPage(LivePage):
         if kernels == now or kernel_warmup.kernels_ready(kernels):
             super().turn()
             kernel_warmup.mark_kernels_ready(kernels)
-            if self.resuming and self.player.timer is not None:
+            if self.resuming and self.player.timer.is_running:
                 self.player.start()
             self.resuming = False
         else:
@@ -197,30 +200,28 @@ class ParticlesPage(LivePage):
             "ratio": self.structure.ratio,
         }
 
-    def draw_panels(self) -> None:
-        x, n = self.run.embedding, self.run.settings.n
-        plane, pairs = self.plane(), all_pairs(n)
-        places = plane.places(x)
-        self.embedding.fit(places)
+    def points(self, panel: LivePanel) -> dict[str, np.ndarray]:
+        """The particles and the forces on them."""
+        plane = self.plane()
+        places = panel.fit(plane.places(self.run.embedding))
         force = (self.run.force() @ plane.basis.T)[None]
-        length = ARROW_LENGTH * self.embedding.reach
-        self.embedding.show(
-            embedding=places,
-            chosen=places[[int(self.token.value)]],
-            force=scaled_arrows(places[None], force, length)[0],
-        )
-        sums = x[pairs].sum(axis=1)
+        arrows = scaled_arrows(places[None], force, ARROW_LENGTH * panel.reach)
+        chosen = places[[int(self.token.value)]]
+        return {"embedding": places, "chosen": chosen, "force": arrows[0]}
+
+    def pair_sums(self, panel: LivePanel) -> dict[str, np.ndarray]:
+        """The pair sums, or an image of their density."""
+        plane, pairs = self.plane(), all_pairs(self.run.settings.n)
+        sums = self.run.embedding[pairs].sum(axis=1)
         if plane.heights is not None:  # one axis: pair sums have separate heights
-            plane = fit_projection(sums, ranks=modular_sum(pairs, n))
-        places = plane.places(sums)
-        self.sums.fit(places)
-        if self.dense:
-            box = np.array([[-self.sums.reach, self.sums.reach]] * 2)
-            density = np.log1p(cell_sums(places, box, _DENSITY_SIDE))
-            levels = encode_layer(self.density, density[None, ::-1] / density.max())
-            self.sums.show(density=levels.reshape(density.shape))
-        else:
-            self.sums.show(sums=places)
+            ranks = modular_sum(pairs, self.run.settings.n)
+            plane = fit_projection(sums, ranks=ranks)
+        places = panel.fit(plane.places(sums))
+        if not self.dense:
+            return {"sums": places}
+        box = np.array([[-panel.reach, panel.reach]] * 2)
+        density = np.log1p(cell_sums(places, box, MAP_SIDE))
+        return {"sums": density / density.max()}
 
     def plane(self) -> Projection:
         """The plane of the plot; for D > 2 the principal plane, rotated as little as
@@ -231,11 +232,12 @@ class ParticlesPage(LivePage):
         self.basis = nearest_basis(plane.basis, self.basis)
         return plane._replace(basis=self.basis)
 
-    def describe(self) -> None:
+    def words(self) -> str:
+        """The structure that the particles form, and the axes of the plot."""
         dim = self.run.settings.dim
         planes = {1: "; one axis, horizontal", 2: ""}
         note = planes.get(dim, f"; two principal axes of {dim}")
-        self.embedding.words.say(self.structure.words + note)
+        return self.structure.words + note
 
     def remark(self) -> str:
         n, settings = self.run.settings.n, self.settings
@@ -255,7 +257,7 @@ class ParticlesPage(LivePage):
             return False
         places = self.plane().places(self.run.embedding)
         distances = np.linalg.norm(places - [event.x, event.y], axis=1)
-        is_near = distances.min() < _GRAB_DISTANCE * self.embedding.reach
+        is_near = distances.min() < _GRAB_DISTANCE * self.plot.reach
         if is_near:
             self.token.value = str(distances.argmin())
         return bool(is_near)
@@ -268,7 +270,7 @@ class ParticlesPage(LivePage):
 
     def drag(self, event: PointEvent) -> None:
         if self.held is not None and event.x is not None and event.y is not None:
-            edge = self.embedding.reach
+            edge = self.plot.reach
             self.held = np.clip([event.x, event.y], -edge, edge)
             self.player.ask()
 

@@ -138,12 +138,9 @@ class NetworkRun(LiveRun):
         )
 
     def scores(self) -> dict[str, float]:
-        """Loss of each split, and the accuracy as `SPLIT_right`; NaN for an empty
-        split."""
-        nan = {split: float("nan") for split in ("train", "validation", "test")}
-        accuracy = {**nan, **self.accuracy}
-        right = {f"{split}_right": value for split, value in accuracy.items()}
-        return {**nan, **self.loss, **right}
+        """Loss of each split, and the accuracy as `SPLIT_right`."""
+        right = {f"{split}_right": share for split, share in self.accuracy.items()}
+        return self.loss | right
 
     @property
     def accuracies(self) -> str:

@@ -2,31 +2,23 @@
 at its initial embedding."""
 
 import numpy as np
-from bokeh.document import Document
 from matplotlib.colors import to_rgb
 
-from analysis.explorer.live_figures import Chart, LivePanel, pair_sum_points
+from analysis.explorer.live_figures import (
+    MAP_SIDE,
+    Chart,
+    LivePanel,
+    pair_sum_points,
+    split_charts,
+    token_panel,
+)
 from analysis.explorer.live_page import LivePage
 from analysis.explorer.live_run import EPOCHS_PER_STEP, TrainingRun, embedding_structure
 from analysis.explorer.sliders import TrainingSliders
 from analysis.panels.colours import class_colours, colour, pale_colours
-from analysis.panels.common_panels import token_points
 from analysis.panels.scene import Map, Points
-from analysis.panels.style import StyleName
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, modular_sum, training_pairs
-
-_MAP_SIDE = 100
-"""Pixels along a side of the class map."""
-
-
-def split_charts(splits: tuple[str, str]) -> list[Chart]:
-    """Charts of the loss and the accuracy of two splits."""
-    accuracy = {f"{split}_right": split for split in splits}
-    return [
-        Chart("Loss", {split: split for split in splits}, log=True),
-        Chart("Accuracy", accuracy, limits=(0, 1.05)),
-    ]
 
 
 class TrainingPage(LivePage):
@@ -37,17 +29,15 @@ class TrainingPage(LivePage):
         "The learning rate and the weight decay apply at once; other settings restart"
         f" the run. Particles take one step per {EPOCHS_PER_STEP} epochs."
     )
+    sliders = TrainingSliders
+    chart_list = (
+        *split_charts("train", "validation"),
+        Chart("Grid imperfections", {"network": "network", "particles": "particles"}),
+    )
     run: TrainingRun
 
-    def __init__(self, document: Document, style: StyleName = "screen") -> None:
-        """Raises MissingPackage without torch."""
-        kinds = {"network": "network", "particles": "particles"}
-        charts = [
-            *split_charts(("train", "validation")),
-            Chart("Grid imperfections", kinds),
-        ]
-        run = TrainingRun(ModularSettings())
-        super().__init__(document, TrainingSliders(), run, charts, style)
+    def make_run(self) -> TrainingRun:
+        return TrainingRun(ModularSettings())
 
     def _trained(self) -> np.ndarray:
         """Which pairs the network trains on, (pair,) bool."""
@@ -59,29 +49,43 @@ class TrainingPage(LivePage):
 
     def make_panels(self) -> list[LivePanel]:
         """Pair sums of the training split are filled."""
-        n, count = self.run.settings.n, len(all_pairs(self.run.settings.n))
+        run, n, count = self.run, self.run.settings.n, len(self._trained())
         names = tuple(f"predicted class {c}" for c in range(n))
-        classes = Map("classes", pale_colours(class_colours(n)), names, lines=False)
         sums = pair_sum_points("sums", n, self._trained(), size=2.0)
         ink = np.tile(to_rgb(colour("ink")), (count, 1))
-        wrong = Points(
-            "wrong", ink, ("",) * count, ("cross",) * count, size=sums.size / 4
-        )
+        layers: list[Map | Points] = [
+            Map("classes", pale_colours(class_colours(n)), names, lines=False),
+            sums,
+            Points("wrong", ink, ("",) * count, ("cross",) * count, size=sums.size / 4),
+        ]
         note = "background: predicted class; filled: training; hollow: validation; ×: wrong"
-        tokens = [token_points("embedding", n, joined=True)]
-        self.network = LivePanel("embedding", "network", tokens)
-        self.map = LivePanel(
-            "pair_sums",
-            "class map",
-            [classes, sums, wrong],
-            (-6.0, 6.0),
-            _MAP_SIDE,
-            note,
-        )
-        self.particles = LivePanel("embedding", "particles", tokens)
-        return [self.network, self.map, self.particles]
-
-    # ------------------------------------------------------------------------ animation
+        return [
+            token_panel(
+                "embedding",
+                "network",
+                n,
+                lambda: run.embedding,
+                lambda: self.structures["network"].words,
+            ),
+            LivePanel(
+                "pair_sums",
+                "class map",
+                layers,
+                self.map,
+                lambda: run.accuracies,
+                (-6.0, 6.0),
+                note=note,
+            ),
+            token_panel(
+                "embedding",
+                "particles",
+                n,
+                lambda: run.particles.embedding,
+                lambda: (
+                    f"step {run.particles.time}: {self.structures['particles'].words}"
+                ),
+            ),
+        ]
 
     def measures(self) -> dict[str, float]:
         run = self.run
@@ -90,28 +94,17 @@ class TrainingPage(LivePage):
         counts = {name: self.structures[name].imperfections for name in x}
         return {**run.scores(), **counts}
 
-    def draw_panels(self) -> None:
-        x, y = self.run.embedding, self.run.particles.embedding
-        self.network.fit(x)
-        self.particles.fit(y)
-        self.network.show(embedding=x)
-        self.particles.show(embedding=y)
+    def map(self, panel: LivePanel) -> dict[str, np.ndarray]:
+        """The class map, and the pair sums on it."""
         pairs = all_pairs(self.run.settings.n)
-        sums = x[pairs].sum(axis=1)
-        self.map.fit(sums)
-        ticks = (2 * np.arange(_MAP_SIDE) + 1 - _MAP_SIDE) / _MAP_SIDE * self.map.reach
+        sums = panel.fit(self.run.embedding[pairs].sum(axis=1))
+        ticks = (2 * np.arange(MAP_SIDE) + 1 - MAP_SIDE) / MAP_SIDE * panel.reach
         pixels = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
         classes = self.run.classes(np.concatenate([pixels, sums]))
-        map_classes, answers = np.split(classes, [len(pixels)])
-        wrong = answers != modular_sum(pairs, self.run.settings.n)
-        self.map.show(
-            classes=map_classes.reshape(_MAP_SIDE, _MAP_SIDE),
-            sums=sums,
-            wrong=np.where(wrong[:, None], sums, np.nan),
-        )
-
-    def describe(self) -> None:
-        step = self.run.particles.time
-        self.network.words.say(self.structures["network"].words)
-        self.particles.words.say(f"step {step}: {self.structures['particles'].words}")
-        self.map.words.say(self.run.accuracies)
+        answers = classes[len(pixels) :]
+        right = answers == modular_sum(pairs, self.run.settings.n)
+        return {
+            "classes": classes[: len(pixels)].reshape(MAP_SIDE, MAP_SIDE),
+            "sums": sums,
+            "wrong": np.where(right[:, None], np.nan, sums),
+        }

@@ -1,9 +1,9 @@
 """The page: its tabs, of which only the visible one computes, and its address (URL),
 which holds the view settings."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import param
 from bokeh.core.templates import FILE
@@ -12,6 +12,7 @@ from bokeh.events import DocumentReady
 from bokeh.models import Column, CustomJS, Div, RadioButtonGroup, Row, UIElement
 
 from analysis.explorer import url_state
+from analysis.explorer.live_page import LivePage
 from analysis.explorer.live_particles import ParticlesPage
 from analysis.explorer.live_training import TrainingPage
 from analysis.explorer.live_transformer import TransformerPage
@@ -41,13 +42,13 @@ _WRITE_ADDRESS_CODE = """
 30 s."""
 
 
-class Tab(Protocol):
-    """The content of a tab, made when the tab is first opened."""
+class StaticTab:
+    """A tab without settings, whose content runs in the browser alone: a message, or
+    the story. It also says what the page needs of every tab."""
 
-    settings: Any
-    """Settings of the view, a `param.Parameterized`, which the address holds."""
-    layout: Any
-    """The Bokeh models of the tab."""
+    def __init__(self, layout: UIElement) -> None:
+        """layout: the Bokeh models of the tab."""
+        self.settings, self.layout = param.Parameterized(), layout
 
     def show(self) -> None:
         """The tab becomes visible."""
@@ -57,8 +58,12 @@ class Tab(Protocol):
         with `show`."""
 
     def python(self, columns: int = 0) -> str:
-        """Python lines that repeat the view. columns: number of panels of a run in a
-        row, 0 if unknown."""
+        """Python lines that repeat the view, if there is one. columns: number of panels
+        of a run in a row, 0 if unknown."""
+        return ""
+
+
+Tab = StaticTab | RunsPage | LivePage
 
 
 class Page:
@@ -71,35 +76,29 @@ class Page:
         first: str,
         style: StyleName = "screen",
     ) -> None:
-        """makers: functions that make each tab, by name; first: the tab that opens by
-        default; style: of figures. Reads the address of the document's request."""
-        self.makers, self.first = makers, first
+        """makers: functions that make each tab when it is first opened, by name; first:
+        the tab that opens by default; style: of figures. Reads the address of the
+        document's request."""
+        self.makers, self.names = makers, list(makers)
         self.made: dict[str, Tab] = {}
         self.reached: dict[str, list[bytes]] = {}
         """Settings of the particles that the reader has chosen in the story."""
         self.open_tab = ""
-        self.names = list(makers)
-        self.tabs = RadioButtonGroup(
-            labels=[name.capitalize() for name in self.names],
-            active=0,
-            margin=0,
-            css_classes=["tabs"],
-        )
+        labels = [name.capitalize() for name in makers]
+        self.tabs = RadioButtonGroup(labels=labels, margin=0, css_classes=["tabs"])
         self.message = notice_div()
-        self.introduction = text_div(
-            "", 12, "muted", (0, 0, 0, 24), align_self="center"
-        )
+        place = (0, 0, 0, 24)
+        self.introduction = text_div("", 12, "muted", place, align_self="center")
         self.introduction.min_width = 320
-        self.address = Div(visible=False, name="address")
-        self.asked = Div(visible=False, name="asked")
+        self.address, self.asked, self.code = hidden = [
+            Div(visible=False, name=name) for name in ("address", "asked", "code")
+        ]
         self.asked.on_change("tags", lambda attribute, old, new: self._answer(*new))
-        self.code = Div(visible=False)
         self.code.js_on_change("tags", CustomJS(code="copy_from_page(...this.tags)"))
         write = CustomJS(args={"address": self.address}, code=_WRITE_ADDRESS_CODE)
         self.address.js_on_change("text", write)
         document.js_on_event(DocumentReady, write)  # the first tab
         self.body = Column(sizing_mode="stretch_width")
-        hidden = (self.address, self.asked, self.code)
         parts = (self._head(), self.message, self.body, *hidden)
         document.add_root(Column(*parts, sizing_mode="stretch_width"))
         document.title = _TITLE
@@ -108,7 +107,13 @@ class Page:
             base=FILE, nonce=NONCE_PLACEHOLDER, look=PAGE_STYLE, face=FACE, style=style
         )
         context = document.session_context
-        self._begin(context.request.arguments if context else {})
+        arguments = dict(context.request.arguments) if context else {}
+        names: Any = param.Selector(default=first, objects=self.names)
+        choice: Any = param.parameterized_class("Choice", {"tab": names})()
+        named = {"tab": arguments.pop("tab")} if "tab" in arguments else {}
+        refused = url_state.read_url_state(named, choice)
+        self.tabs.active = self.names.index(choice.tab)
+        self.show(choice.tab, arguments, refused)
         self.tabs.on_change(
             "active", lambda attribute, old, new: self.show(self.names[new])
         )
@@ -131,30 +136,14 @@ class Page:
             styles={"flex-wrap": "wrap", "row-gap": "6px"},
         )
 
-    def _begin(self, arguments: dict[str, list[bytes]]) -> None:
-        """Show the view that the address describes, and list its settings that were
-        rejected."""
-        refused: list[SettingsError] = []
-        name = self.first
-        try:
-            if "tab" in arguments:
-                name = url_state.single_argument("tab", arguments["tab"])
-            if name not in self.names:
-                value, allowed = url_state.printable_text(name), ", ".join(self.names)
-                raise SettingsError("tab", value, f"one of {allowed}")
-        except SettingsError as error:
-            refused.append(error)
-            name = self.first
-        self.tabs.active = self.names.index(name)
-        self.show(name, arguments, refused)
-
     def show(
         self,
         name: str,
-        arguments: dict[str, list[bytes]] | None = None,
+        arguments: Mapping[str, Sequence[bytes]] | None = None,
         refused: Sequence[SettingsError] = (),
     ) -> None:
-        """Open a tab."""
+        """Open a tab. arguments: settings in the address; refused: those that were
+        rejected."""
         if self.open_tab:
             self.made[self.open_tab].hide()
         if name not in self.made:
@@ -184,8 +173,8 @@ class Page:
         if question == "python":
             self.code.tags = ["Python", tab.python(columns), number]
         elif question == "reached":
-            fa, seed = f"{number:g}", str(columns)
-            self.reached = {"fa": [fa.encode()], "seed": [seed.encode()]}
+            values = {"fa": f"{number:g}", "seed": str(columns)}
+            self.reached = {name: [text.encode()] for name, text in values.items()}
         elif question == "hidden":
             tab.hide(briefly=True)
         else:
@@ -193,27 +182,8 @@ class Page:
 
     def _write(self, *events: Any) -> None:
         """Write the view into the address."""
-        if self.open_tab:
-            settings = self.made[self.open_tab].settings
-            self.address.text = url_state.url_query(settings, {"tab": self.open_tab})
-
-
-class _StaticTab:
-    """A tab without settings, whose content runs in the browser alone: a message, or
-    the story."""
-
-    def __init__(self, layout: UIElement) -> None:
-        self.settings, self.layout = param.Parameterized(), layout
-
-    def show(self) -> None:
-        """Does nothing."""
-
-    def hide(self, briefly: bool = False) -> None:
-        """Does nothing, as nothing is computed here."""
-
-    def python(self, columns: int = 0) -> str:
-        """No lines, as there is nothing to repeat."""
-        return ""
+        settings = self.made[self.open_tab].settings
+        self.address.text = url_state.url_query(settings, {"tab": self.open_tab})
 
 
 _NO_RUNS = """No trajectories were given. Record some runs with
@@ -247,9 +217,9 @@ _STORY = """<training-story><ul>
 </ul></training-story>"""
 
 
-def _message_tab(words: str) -> Tab:
+def _message_tab(words: str) -> StaticTab:
     """A tab that holds only a message."""
-    return _StaticTab(text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap"))
+    return StaticTab(text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap"))
 
 
 def fill_document(document: Document, files: OpenFiles) -> None:
@@ -260,7 +230,7 @@ def fill_document(document: Document, files: OpenFiles) -> None:
     style: StyleName = "dark" if cookies.get("style") == "dark" else "screen"
     recorded = partial(RunsPage, files, style)
     tabs: dict[str, Callable[[], Tab]] = {
-        "story": partial(_StaticTab, Div(text=_STORY, sizing_mode="stretch_width")),
+        "story": partial(StaticTab, Div(text=_STORY, sizing_mode="stretch_width")),
         "runs": recorded if files.paths else partial(_message_tab, _NO_RUNS),
         "particles": partial(ParticlesPage, document, style),
         "training": partial(TrainingPage, document, style),

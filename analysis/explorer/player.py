@@ -4,13 +4,11 @@ paints, and none while hidden."""
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from bokeh.document import Document
-from bokeh.events import DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS, Row
 
-from analysis.explorer.controls import is_page_pending
+from analysis.explorer.page_timer import PageTimer
 from analysis.explorer.theme import make_button
 
 _INTERVAL = 33
@@ -48,7 +46,7 @@ class Player:
         advances once. reset: restarts the run."""
         self.document, self.frame = document, frame
         self.running = self.stale = self.late = self.interrupted = False
-        self.timer: Any = None
+        self.timer = PageTimer(self._tick, _INTERVAL)
         self.sent = self.painted = 0
         self.out, self.back = ColumnDataSource(), ColumnDataSource()  # have no views
         code = """
@@ -75,10 +73,7 @@ class Player:
         self.ask()
 
     def toggle(self) -> None:
-        if self.running:
-            self.pause()
-        else:
-            self.start()
+        (self.pause if self.running else self.start)()
 
     def start(self) -> None:
         self.running, self.start_button.label = True, "Pause"
@@ -97,25 +92,16 @@ class Player:
             self.start()
         self.interrupted = False
         self.frame(False)
-        if is_page_pending(self.document):
-            self.document.on_event(DocumentReady, lambda event: self._wake())
-        else:
-            self._wake()
-
-    def _wake(self) -> None:
-        if self.timer is None:
-            self.painted = self.sent  # earlier frames may never be painted
-            self.timer = self.document.add_periodic_callback(self._tick, _INTERVAL)
-            self.ask()
+        self.painted = self.sent  # earlier frames may never be painted
+        self.timer.start(self.document)
+        self.ask()
 
     def hide(self, briefly: bool = False) -> None:
         """The page becomes hidden: pause. briefly: go on when it is shown, if the
         animation was running."""
         self.interrupted = briefly and self.running
         self.pause()
-        if self.timer is not None:
-            self.document.remove_periodic_callback(self.timer)
-            self.timer = None
+        self.timer.stop()
 
     def _tick(self) -> None:
         self.late = self.sent - self.painted >= _MAX_UNPAINTED
@@ -133,5 +119,5 @@ class Player:
     def _confirm(self, attribute: str, old: Sequence[int], new: Sequence[int]) -> None:
         """The browser has painted a frame."""
         self.painted = max(self.painted, int(new[0]))
-        if self.late and self.timer is not None:
+        if self.late and self.timer.is_running:
             self._tick()

@@ -9,10 +9,10 @@ from typing import Any
 
 from bokeh.models import Column, Div, Row
 
-from analysis.explorer.catalogue import RunEntry, first_run_to_show
+from analysis.explorer.catalogue import RunEntry, first_run
 from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.run_selector import RunSelector
-from analysis.explorer.screen import Screen, facts_line, time_bar
+from analysis.explorer.screen import Screen, time_bar
 from analysis.explorer.streaming import BufferStream
 from analysis.explorer.theme import STACKED, notice_div, text_div
 from analysis.explorer.url_state import printable_text
@@ -24,6 +24,7 @@ from analysis.explorer.view_settings import (
     parse_axes,
     split_panels,
 )
+from analysis.panels.limits import common_panel_names
 from analysis.panels.style import StyleName, style_in_use
 from analysis.statistics.run_success import evaluation_split
 from dynamics.errors import TrajectoryError
@@ -36,10 +37,10 @@ class RunsPage:
     def __init__(self, files: OpenFiles, style: StyleName = "screen") -> None:
         self.files, self.style = files, style
         names = list(files.paths)
-        self.settings = ViewSettings()
-        self.settings.param["file"].objects = names or [""]
-        self.settings.param["other_file"].objects = [NO_CHOICE, *names]
-        self.settings.file = names[0] if names else ""
+        self.settings = s = ViewSettings()
+        s.param["file"].objects = names or [""]
+        s.param["other_file"].objects = [NO_CHOICE, *names]
+        s.file = s.param["file"].objects[0]
         self.screen: Screen | None = None
         self._settling = self._is_built = False
         self.side = RunSelector(self.settings, names)
@@ -58,10 +59,7 @@ class RunsPage:
             stylesheets=[STACKED],
         )
         self.parcels = BufferStream(self.layout)
-        self.settings.param.watch(
-            self._change,
-            [name for name in self.settings.param if name not in ("name", "step")],
-        )
+        s.param.watch(self._change, [n for n in s.param if n not in ("name", "step")])
 
     # --------------------------------------------------------------- interface of a tab
 
@@ -81,19 +79,17 @@ class RunsPage:
         """Python lines that repeat the view, with a number of panels in a row; none if
         nothing is shown."""
         s, screen = self.settings, self.screen
-        if screen is None or s.run is None:
+        if screen is None:
             return ""
         frames = screen.first_frames if s.step is None else screen.frames_at(s.step)
-        runs = [(s.file, s.run), (s.other_file, s.other_run or 0)]
+        runs = (s.file, s.run), (s.other_file, s.other_run)
         views = []
-        for lane, scene in enumerate(screen.scenes):
+        for lane, frame in enumerate(frames):
             file, run = runs[lane]
-            step = int(scene.steps[screen.frames[lane][frames[lane]]])
+            step = int(screen.scenes[lane].steps[screen.frames[lane][frame]])
             views.append(RecordedView(self.files.paths[file], run, step))
-        shared = [{panel.name for panel in scene.panels} for scene in screen.scenes]
-        panels = [
-            name for name in screen.panels if all(name in names for names in shared)
-        ]
+        shared = common_panel_names(screen.scenes)
+        panels = [name for name in screen.panels if name in shared]
         return recorded_view_code(views, panels, parse_axes(s.axes), columns)
 
     def _look_at(self, attribute: str, old: list[float], new: list[float]) -> None:
@@ -140,39 +136,37 @@ class RunsPage:
         if not s.file:
             example = "a trajectory, as in: python -m analysis.explore RUN.nc"
             raise SettingsError("file", "none", example)
-        opened = [self.files.opened(s.file)]
-        if s.other_file != NO_CHOICE:
-            opened.append(self.files.opened(s.other_file))
-        entries, others = opened[0].entries, [e for o in opened[1:] for e in o.entries]
+        names = [s.file] if s.other_file == NO_CHOICE else [s.file, s.other_file]
+        opened = [self.files.opened(name) for name in names]
+        entries, *further = (item.entries for item in opened)
+        others = further[0] if further else []
         notes = self._settle_runs(changed, entries, others)
-        runs = (s.run or 0, s.other_run or 0)[: len(opened)]
-        try:
-            axes = parse_axes(s.axes)
-            scenes = [
-                item.scene(run, axes) for item, run in zip(opened, runs, strict=True)
-            ]
-        except SettingsError as error:
-            notes.append(f"{error}. The default is used.")
-            scenes = [item.scene(run) for item, run in zip(opened, runs, strict=True)]
+        for axes in (s.axes, ""):
+            try:
+                scenes = [
+                    item.scene(run, parse_axes(axes))
+                    for item, run in zip(opened, (s.run, s.other_run), strict=False)
+                ]
+                break
+            except SettingsError as error:
+                notes.append(f"{error}. The default is used.")
         titles = {panel.name: panel.title for scene in scenes for panel in scene.panels}
         requested = split_panels(s.panels)
-        names = [name for name in titles if name in requested]
+        drawn = [name for name in titles if name in requested]
         missing = [printable_text(name) for name in requested if name not in titles]
         if missing:
-            rest = "The others" if names else "The main panels"
+            rest = "The others" if drawn else "The main panels"
             notes.append(f"panels: no {', '.join(missing)} here. {rest} are shown.")
         if s.panels == NO_CHOICE:
             notes.append("no panel is chosen")
-        elif not names:
+        elif not drawn:
             of_runs = ([panel.name for panel in scene.panels] for scene in scenes)
-            names = default_panel_names(*of_runs)
-        keep, files = "file" not in changed, [s.file, s.other_file]
-        keep = keep and self.screen is not None
-        screen = Screen(scenes, names, self.bar, self.status, s.step, keep, files)
-        self._show(screen)
+            drawn = default_panel_names(*of_runs)
+        keep = "file" not in changed and self.screen is not None
+        self._show(Screen(scenes, drawn, self.bar, self.status, s.step, keep, names))
         has_scores = any(entry.loss is not None for entry in entries)
         split = evaluation_split(opened[0].trajectory) if has_scores else ""
-        self.side.show(entries, others, titles, names, split)
+        self.side.show(entries, others, titles, drawn, split)
         return notes
 
     def _settle_runs(
@@ -195,20 +189,18 @@ class RunsPage:
         if changed == ("file",):
             self._settle(run=None, step=None)
         if s.run is None:
-            self._settle(run=first_run_to_show(entries))
+            self._settle(run=first_run(entries))
         if others and (s.other_run is None or changed == ("other_file",)):
-            taken = s.run if s.other_file == s.file else None
-            free = [entry.place for entry in others if entry.place != taken]
-            self._settle(other_run=(free or [0])[0])
+            of_same_file = s.other_file == s.file
+            free = [e.place for e in others if not of_same_file or e.place != s.run]
+            self._settle(other_run=free[0] if free else 0)
         return notes
 
     def _show(self, screen: Screen) -> None:
         """Put a screen on the page and send its buffers."""
-        scene = screen.scenes[0]
-        self.title.text = scene.title
-        self.facts.text = facts_line(scene, screen.frames[0])
+        self.title.text, self.facts.text = screen.scenes[0].title, screen.facts[0]
         # each of two runs has its own title
-        self.title.visible = self.facts.visible = len(screen.scenes) == 1
+        self.title.visible = self.facts.visible = not screen.is_pair
         screen.listen()
         self.screen, self.wall.children = screen, [screen.layout]
         self.parcels.begin(screen)

@@ -2,7 +2,7 @@
 compare, and of panels."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,34 +45,34 @@ class RunSelector:
         """files: names of files."""
         self.settings, self.names = settings, list[str]()
         self.entries: list[RunEntry] = []
-        self._quiet = True  # until the settings are displayed
+        self.panels: Sequence[str] = ()
+        """Names of all panels, and of those that are shown."""
         several = [(NO_CHOICE, "none"), *((name, name) for name in files)]
-        self.file = self._select("file", list(files), "file")
+        self.file = self._select("file", list(files), self._set("file"))
         self.file.visible = len(files) > 1
         self.about = text_div("", 12, "muted", (0, 0, 6, 0))
-        self.group = self._select("show", [])
-        self.order = self._select("order", list(RUN_ORDERS.items()))
-        self.order.value = "place"
+        self.group = self._select("show", [], self._list_runs)
+        self.order = self._select("order", list(RUN_ORDERS.items()), self._list_runs)
         mono = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
-        place = (0, 0, 2, 8)
-        self.header = text_div(
-            "", 11, "muted", place, font_family=mono, white_space="pre"
-        )
+        looks = {"font_family": mono, "white_space": "pre"}
+        self.header = text_div("", 11, "muted", (0, 0, 2, 8), **looks)
+        sheets = [WIDGET_STYLES, style_sheet("run_list")]
         self.runs = MultiSelect(
-            title="runs",
-            css_classes=["run-list"],
-            stylesheets=[WIDGET_STYLES, style_sheet("run_list")],
+            title="runs", css_classes=["run-list"], stylesheets=sheets
         )
         self.runs.on_change("value", self._choose_run)
-        self.other_file = self._select("second file", several, "other_file")
-        self.other_run = self._select("second run", [])
-        self.other_run.on_change(
-            "value",
-            lambda attribute, old, new: self._set(other_run=int(new) if new else None),
-        )
-        styles = [WIDGET_STYLES, style_sheet("boxes")]
-        self.boxes = CheckboxGroup(stylesheets=styles)
+        other = self._set("other_file")
+        self.other_file = self._select("second file", several, other)
+        self.other_run = self._select("second run", [], self._choose_other_run)
+        self.boxes = CheckboxGroup(stylesheets=[WIDGET_STYLES, style_sheet("boxes")])
         self.boxes.on_change("active", self._choose_panels)
+        main, every = (
+            make_button(f"{words} panels", press, classes=["small"])
+            for words, press in (
+                ("main", lambda: self._set("panels")("")),
+                ("all", lambda: self._set("panels")(",".join(self.names))),
+            )
+        )
         self.layout = Column(
             self.file,
             _heading("Runs"),
@@ -85,49 +85,39 @@ class RunSelector:
             self.other_file,
             self.other_run,
             _heading("Panels"),
-            Row(*self._panel_buttons(), margin=(0, 0, 6, 0)),
+            Row(main, every, margin=(0, 0, 6, 0)),
             self.boxes,
             width=264,
             margin=(0, 24, 0, 0),
             stylesheets=[LAST_IF_STACKED, _FULL_HEIGHT],
         )
 
-    def _select(self, title: str, options: list, setting: str = "") -> Select:
-        """A select of a setting, or of which runs are listed."""
+    def _select(
+        self, title: str, options: list, choose: Callable[[str], None]
+    ) -> Select:
+        """A select that calls a function with its new value."""
         made = Select(title=title, options=options, stylesheets=_BESIDE)
-        made.on_change("value", partial(self._choose, setting))
+        made.on_change("value", lambda attribute, old, new: choose(new))
         return made
-
-    def _panel_buttons(self) -> list[UIElement]:
-        def show_all() -> None:
-            self._set(panels=",".join(self.names))
-
-        main = partial(self._set, panels="")
-        return [
-            make_button("main panels", main, classes=["small"]),
-            make_button("all panels", show_all, classes=["small"]),
-        ]
 
     # -------------------------------------------------------------- changes by the user
 
-    def _set(self, **values: Any) -> None:
-        """Set settings that the user has changed; ignore changes made by `show`."""
-        if not self._quiet:
-            self.settings.param.update(**values)
-
-    def _choose(self, setting: str, attribute: str, old: str, new: str) -> None:
-        if setting:
-            self._set(**{setting: new})
-        elif not self._quiet:
-            self._list_runs()
+    def _set(self, name: str) -> Callable[[Any], None]:
+        """A function that sets a setting."""
+        return partial(setattr, self.settings, name)
 
     def _choose_run(self, attribute: str, old: list[str], new: list[str]) -> None:
         if fresh := [value for value in new if value not in old] or new:
-            self._set(run=int(fresh[0]))
+            self.settings.run = int(fresh[0])
+
+    def _choose_other_run(self, new: str) -> None:
+        if new:
+            self.settings.other_run = int(new)
 
     def _choose_panels(self, attribute: str, old: list[int], new: list[int]) -> None:
         names = [self.names[box] for box in sorted(new)]
-        self._set(panels=",".join(names) or NO_CHOICE)
+        if names != self.panels:
+            self.settings.panels = ",".join(names) or NO_CHOICE
 
     # -------------------------------------------------------------------------- display
 
@@ -144,8 +134,8 @@ class RunSelector:
         entries, others: the runs of both files; titles: of all panels, by name; panels:
         names of those that are shown; split: that of the accuracies and losses of the
         list."""
-        s, self.entries, self.names = self.settings, entries, [*titles]
-        self._quiet = True
+        s, self.entries = self.settings, entries
+        self.names, self.panels = list(titles), panels
         self.file.value, self.other_file.value = s.file, s.other_file
         facts = [f"{len(entries)} run{'s' * (len(entries) != 1)}"]
         if split:
@@ -163,16 +153,15 @@ class RunSelector:
         active = [place for place, name in enumerate(titles) if name in panels]
         self.boxes.update(labels=list(titles.values()), active=active)
         second = [(str(other.place), other.words) for other in others]
-        self.other_run.update(options=second, visible=bool(second))
-        self.other_run.value = str(s.other_run) if second else ""
+        chosen = str(s.other_run) if second else ""
+        self.other_run.update(options=second, value=chosen, visible=bool(second))
         self._list_runs()
-        self._quiet = False
 
-    def _list_runs(self) -> None:
+    def _list_runs(self, new: str = "") -> None:
         """List the runs of the group, with a mark at the one that is shown."""
-        group, quiet, self._quiet = self.group.value, self._quiet, True
+        group, order = self.group.value, self.order.value or "place"
         runs = [entry for entry in self.entries if not group or group in entry.groups]
-        runs = sort_runs(runs, self.order.value)
+        runs = sort_runs(runs, order)
         places = [str(entry.place) for entry in runs]
         self.header.text, *lines = run_table_lines(runs)
         lines = [line.replace(" ", _SPACE) for line in lines]
@@ -186,7 +175,6 @@ class RunSelector:
                 "max-height": f"{_LINE * max(len(lines), 2) + 2}px",
             },
         )
-        self._quiet = quiet
 
 
 def _heading(words: str) -> UIElement:

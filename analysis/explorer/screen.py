@@ -12,7 +12,7 @@ import numpy as np
 from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Row, UIElement
 
 from analysis.explorer.bokeh_panels import MARKED_EVENTS, event_text, make_bokeh_panel
-from analysis.explorer.codec import frames_to_send
+from analysis.explorer.codec import changing_layers, encode_layer, frames_to_send
 from analysis.explorer.theme import html_template, script, style_sheet, text_div
 from analysis.explorer.timeline import make_timeline
 from analysis.panels.common_panels import join_notes
@@ -34,12 +34,12 @@ def facts_line(scene: Scene, frames: np.ndarray) -> str:
         ("accuracy", "correct", 100, "%"),
         ("loss", "loss", 1, ""),
     ):
-        values = [
+        values = ", ".join(
             f"{scale * float(value):.3g}{unit} {name.removesuffix(metric).strip()}"
             for name, value in scene.facts.items()
             if name.endswith(metric)
-        ]
-        facts.append(f"{label}: {', '.join(values)}" if values else "")
+        )
+        facts.append(values and f"{label}: {values}")
     facts.append(scene.facts.get("structure", ""))
     for kinds, count in scene.event_counts().items():
         facts.append(f"{count} {kinds.removesuffix('s') if count == '1' else kinds}")
@@ -56,19 +56,17 @@ def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
     different ones."""
     if len(scenes) < 2:
         return list(scenes)
-    common = zip(*match_panels(scenes, common_panel_names(scenes)), strict=True)
-    matched: list[dict[str, Any]] = [{}, {}]
-    for panels in common:
+    matched = [{panel.name: panel for panel in scene.panels} for scene in scenes]
+    for panels in zip(*match_panels(scenes, common_panel_names(scenes)), strict=True):
         maps = any(isinstance(layer, Map) for layer in panels[0].layers)
         own_axes = maps and len({(panel.x, panel.y) for panel in panels}) > 1
         for by_name, panel in zip(matched, panels, strict=True):
             note = join_notes("own axes" if own_axes else "", panel.note)
             by_name[panel.name] = replace(panel, note=note)
-    result = []
-    for scene, by_name in zip(scenes, matched, strict=True):
-        own = tuple(by_name.get(panel.name, panel) for panel in scene.panels)
-        result.append(replace(scene, panels=own))
-    return result
+    return [
+        replace(scene, panels=tuple(by_name.values()))
+        for scene, by_name in zip(scenes, matched, strict=True)
+    ]
 
 
 def panel_grid(
@@ -103,7 +101,7 @@ class Screen:
         scenes: Sequence[Scene],
         panels: Sequence[str],
         bar: Div,
-        status: Div | None,
+        status: Div | None = None,
         step: int | None = None,
         keep: bool = False,
         files: Sequence[str] = (),
@@ -112,9 +110,9 @@ class Screen:
 
         keep: whether the browser keeps its position, if that is in the same unit of
         time. files: name of the file of each run, for the names of pictures."""
-        self.files = list(files) or [""] * len(scenes)
         self.scenes, self.panels = match_limits(scenes), list(panels)
         self.frames = [frames_to_send(scene, panels) for scene in scenes]
+        self.facts = list(map(facts_line, scenes, self.frames))
         self.line = make_timeline(scenes, self.frames)
         place = len(self.line.times) - 1 if step is None else self._place(0, step)
         self.first_frames = [int(frames[place]) for frames in self.line.frames]
@@ -127,7 +125,7 @@ class Screen:
         self.arguments = {
             "number": Screen.made,
             "parts": self.parts,
-            "lanes": [self._lane(lane) for lane in range(len(scenes))],
+            "lanes": [self._lane(lane, name) for lane, name in enumerate(files)],
             "marks": self._marks(),
             "times": self.line.times,
             "unit": self.line.unit,
@@ -143,32 +141,43 @@ class Screen:
 
     def _grid(self, lane: int) -> UIElement:
         """The panels of a run; of two systems, those of both come first."""
-        scene, first = self.scenes[lane], self.first_frames[lane]
-        frame, clock = self.frames[lane][first], scene.clock[self.frames[lane]]
+        scene, first, two = self.scenes[lane], self.first_frames[lane], self.is_pair
+        clock = scene.clock[self.frames[lane]].astype(np.float64)
         shared = {panel.name for panel in self.scenes[-1 - lane].panels}
         panels = [panel for panel in scene.panels if panel.name in self.panels]
         panels.sort(key=lambda panel: panel.name not in shared)
-        arrays = scene.arrays(np.array([frame]), [panel.name for panel in panels])
+        arrays = scene.arrays(
+            self.frames[lane][[first]], [panel.name for panel in panels]
+        )
         made = [
             make_bokeh_panel(panel, arrays, scene, clock[first]) for panel in panels
         ]
+        go = CustomJS(
+            args={"lane": lane}, code="globalThis.scrubber?.point(cb_obj.x, lane)"
+        )
         for part in (part for item in made for part in item.parts):
             part.update(lane=lane, shown=first)
-            if part["kind"] == "cursor":
-                part["clock"] = clock.astype(np.float64)
+            if part["kind"] == "cursor":  # a click on a curve moves the time line
+                part["clock"] = clock
+                part["plot"].js_on_event("tap", go)
+                part["plot"].js_on_event("pan", go)
             self.parts.append(part)
-        width = PANEL_WIDTH if len(self.scenes) == 1 else 0.75 * PANEL_WIDTH
+        width = PANEL_WIDTH * (0.75 if two else 1)
         wall = panel_grid([item.layout for item in made], width, "auto-fill")
-        parts: list[UIElement] = [wall]
-        if len(self.scenes) > 1:  # of one run, the page shows the title above
-            title, facts = scene.title, facts_line(scene, self.frames[lane])
+        heading: list[UIElement] = []
+        if two:  # of one run, the page shows the title above
             rule = {"border_bottom": "2px solid var(--accent)", "font_weight": "650"}
-            place = (0, 8, 3, 2)
-            name = text_div(f"{_RUN_NAMES[lane]}: {title}", 15, margin=place, **rule)
-            parts = [name, text_div(facts, 12, "muted", place), wall]
-        return Column(children=parts, sizing_mode="stretch_width")
+            words, place = f"{_RUN_NAMES[lane]}: {scene.title}", (0, 8, 3, 2)
+            title = text_div(words, 15, margin=place, **rule)
+            heading = [title, text_div(self.facts[lane], 12, "muted", place)]
+        return Column(children=[*heading, wall], sizing_mode="stretch_width")
 
-    def _lane(self, lane: int) -> dict[str, Any]:
+    @property
+    def is_pair(self) -> bool:
+        """Whether two runs are compared."""
+        return len(self.scenes) > 1
+
+    def _lane(self, lane: int, file: str) -> dict[str, Any]:
         scene, frames = self.scenes[lane], self.frames[lane]
         return {
             "frames": self.line.frames[lane],
@@ -176,7 +185,7 @@ class Screen:
             "clock": scene.clock[frames].astype(np.float64),
             "unit": scene.unit,
             "name": _RUN_NAMES[lane],
-            "picture": f"{self.files[lane]}-run{scene.facts.get('run', '')}",
+            "picture": f"{file}-run{scene.facts.get('run', '')}",
         }
 
     def _marks(self) -> list[dict[str, Any]]:
@@ -184,16 +193,17 @@ class Screen:
         above them."""
         result = []
         for lane, scene in enumerate(self.scenes):
-            run = f"{_RUN_NAMES[lane]}: " if len(self.scenes) > 1 else ""
+            run = f"{_RUN_NAMES[lane]}: " if self.is_pair else ""
             for mark in scene.marks:
-                if mark.kind not in MARKED_EVENTS:
-                    continue
-                begin, middle, end = (self._place(lane, step) for step in mark[1:])
-                place = begin if mark.kind == "plateau" else middle
-                words = run + event_text(mark, scene)
-                places = {"begin": begin, "place": place, "end": end}
-                mark_of_run = {"lane": lane, "kind": mark.kind, "words": words}
-                result.append(mark_of_run | places)
+                if mark.kind in MARKED_EVENTS:
+                    places = [self._place(lane, step) for step in mark[1:]]
+                    at = dict(zip(("begin", "place", "end"), places, strict=True))
+                    if mark.kind == "plateau":
+                        at["place"] = at["begin"]
+                    words = run + event_text(mark, scene)
+                    result.append(
+                        {"lane": lane, "kind": mark.kind, "words": words, **at}
+                    )
         result.sort(key=lambda mark: (mark["kind"] != "plateau", mark["place"]))
         return result
 
@@ -201,6 +211,21 @@ class Screen:
         """The index among the kept frames of each run when the first is at a step."""
         place = self._place(0, step)
         return [int(frames[place]) for frames in self.line.frames]
+
+    def buffers(self, lane: int, maps: bool, kept: np.ndarray) -> dict[str, np.ndarray]:
+        """The buffers by lane/array of the maps of a run, or of its other layers, at
+        some of the kept frames."""
+        scene = self.scenes[lane]
+        layers = {
+            name: layer
+            for name, layer in changing_layers(scene, self.panels).items()
+            if isinstance(layer, Map) == maps
+        }
+        arrays = scene.compute_arrays(self.frames[lane][kept], list(layers))
+        return {
+            f"{lane}/{name}": encode_layer(layer, arrays[name])
+            for name, layer in layers.items()
+        }
 
     def script(self, then: str) -> str:
         """The script of the browser, which takes this screen, and what follows it."""
@@ -212,16 +237,6 @@ class Screen:
         code = self.script("scrubber.receive(parcel.data)")
         arguments = {**self.arguments, "parcel": self.parcel}
         self.parcel.js_on_change("data", CustomJS(args=arguments, code=code))
-        self.point()
-
-    def point(self) -> None:
-        """Let a click or drag on a curve move the time line to that time."""
-        code = "globalThis.scrubber?.point(cb_obj.x, lane)"
-        for part in self.parts:
-            if part["kind"] == "cursor":
-                move = CustomJS(args={"lane": part["lane"]}, code=code)
-                for event in ("tap", "pan"):
-                    part["plot"].js_on_event(event, move)
 
 
 _TAKE = """

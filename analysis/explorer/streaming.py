@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from bokeh.models.ui import UIElement
 
-from analysis.explorer.codec import changing_layers, coarse_to_fine, encode_layer
-from analysis.explorer.controls import is_page_pending
+from analysis.explorer.codec import changing_layers, coarse_to_fine
+from analysis.explorer.page_timer import PageTimer
 from analysis.explorer.screen import Screen
 from analysis.panels.scene import Map
 
@@ -44,12 +44,18 @@ class BufferStream:
         self.layout = layout
         self.screen: Screen | None = None
         self.unsent: list[_Unsent] = []
-        self._turn = 0
+        self.timer = PageTimer(self._send_batch, _PAUSE)
+        self.stop = self.timer.stop
 
     def begin(self, screen: Screen | None) -> None:
         """Send the buffers of a screen instead of any other; None stops sending."""
-        self.screen, self.unsent = screen, [] if screen is None else _all_frames(screen)
+        self.screen, self.unsent = screen, []
         if screen is not None:
+            for lane, scene in enumerate(screen.scenes):
+                layers = changing_layers(scene, screen.panels).values()
+                order = coarse_to_fine(len(screen.frames[lane]))
+                for maps in {isinstance(layer, Map) for layer in layers} or {False}:
+                    self.unsent.append(_Unsent(lane, maps, order))
             self.look_at(screen.first_frames)
         self.go_on()
 
@@ -61,65 +67,27 @@ class BufferStream:
             rest = np.delete(part.frames, near)
             part.frames = np.concatenate([part.frames[near], rest])
 
-    def stop(self) -> None:
-        """Send nothing until `go_on`."""
-        self._turn += 1
-
     def go_on(self) -> None:
         """Send the remaining batches, after the browser has painted."""
-        self._turn += 1  # cancels callbacks under way
-        document, turn = self.layout.document, self._turn
-        if document is None or not self.unsent:
-            return
-        if is_page_pending(document):
-            document.on_event("document_ready", lambda event: self._next(turn))
-        else:
-            document.add_next_tick_callback(lambda: self._next(turn))
+        self.stop()
+        if self.unsent:
+            self.timer.start(self.layout.document)
 
-    def _next(self, turn: int) -> None:
-        """Send the next batch, unless the page was hidden or shows another screen
-        since."""
-        document, screen = self.layout.document, self.screen
-        if turn != self._turn or document is None or screen is None:
-            return
+    def _send_batch(self) -> None:
+        """Send the next batch."""
+        assert self.screen is not None
         part = min(self.unsent, key=lambda part: (part.maps, -len(part.frames)))
         frames, part.frames = np.split(part.frames, [part.at_once])
         begin = time.perf_counter()
-        _send(screen, _encode(screen, part, np.sort(frames)))
+        kept = np.sort(frames)
+        buffers = self.screen.buffers(part.lane, part.maps, kept)
+        _send(self.screen, buffers | {"frame": kept.astype(np.int32)})
         frames_a_second = len(frames) / (time.perf_counter() - begin)
-        part.at_once = max(1, int(_SECONDS * frames_a_second))
-        if part.maps:
-            part.at_once = min(part.at_once, _MAX_MAPS)
+        most = _MAX_MAPS if part.maps else len(part.frames)
+        part.at_once = max(1, min(int(_SECONDS * frames_a_second), most))
         self.unsent = [part for part in self.unsent if len(part.frames)]
-        if self.unsent:
-            document.add_timeout_callback(lambda: self._next(turn), _PAUSE)
-
-
-def _all_frames(screen: Screen) -> list[_Unsent]:
-    """All frames of a screen."""
-    result = []
-    for lane, scene in enumerate(screen.scenes):
-        layers = changing_layers(scene, screen.panels).values()
-        order = coarse_to_fine(len(screen.frames[lane]))
-        for maps in {isinstance(layer, Map) for layer in layers} or {False}:
-            result.append(_Unsent(lane, maps, order))
-    return result
-
-
-def _encode(screen: Screen, part: _Unsent, kept: np.ndarray) -> dict[str, np.ndarray]:
-    """The buffers of a batch by lane/array, and the indices of its frames."""
-    scene = screen.scenes[part.lane]
-    layers = {
-        name: layer
-        for name, layer in changing_layers(scene, screen.panels).items()
-        if isinstance(layer, Map) == part.maps
-    }
-    arrays = scene.compute_arrays(screen.frames[part.lane][kept], list(layers))
-    buffers = {
-        f"{part.lane}/{name}": encode_layer(layer, arrays[name])
-        for name, layer in layers.items()
-    }
-    return {**buffers, "frame": kept.astype(np.int32)}
+        if not self.unsent:
+            self.stop()
 
 
 def _send(screen: Screen, data: dict[str, np.ndarray]) -> None:

@@ -27,25 +27,27 @@ def read_url_state(
     """Set the settings from the arguments of an address, name -> values; return errors
     for rejected values.
 
-    also: names in the address that other code reads.
+    also: names that a message lists as allowed, as other code reads them.
     """
     refused: list[SettingsError] = []
     names = url_setting_names(settings)
     with batch_call_watchers(settings):  # watchers are called once for all changes
-        for name in (name for name in arguments if name not in also):
-            try:
-                if name not in names:
-                    allowed = ", ".join((*also, *names))
-                    raise SettingsError(
-                        printable_text(name), "an unknown setting", allowed
-                    )
-                text = single_argument(name, arguments[name])
-                setattr(settings, name, _parse(settings.param[name], text))
-            except SettingsError as error:
-                refused.append(error)
-            except ValueError:  # no number, or refused by the parameter itself
-                allowed = _allowed_values(settings.param[name])
-                refused.append(SettingsError(name, printable_text(text), allowed))
+        for name, values in arguments.items():
+            text = values[0].decode("utf-8", "replace")
+            error: tuple[str, str] | None = None
+            if name not in names:
+                name = printable_text(name)
+                error = "an unknown setting", ", ".join((*also, *names))
+            elif len(values) != 1:
+                error = f"{len(values)} values", "one value"
+            else:
+                parameter = settings.param[name]
+                try:
+                    setattr(settings, name, _parse(parameter, text))
+                except ValueError:  # no number, or refused by the parameter itself
+                    error = printable_text(text), _allowed_values(parameter)
+            if error:
+                refused.append(SettingsError(name, *error))
     return refused
 
 
@@ -65,13 +67,6 @@ def url_setting_names(settings: param.Parameterized) -> list[str]:
     are private."""
     names = [name for name in settings.param if name != "name"]
     return [name for name in names if (settings.param[name].precedence or 0) >= 0]
-
-
-def single_argument(name: str, values: Sequence[bytes]) -> str:
-    """The single value of an argument. Raises SettingsError."""
-    if len(values) != 1:
-        raise SettingsError(name, f"{len(values)} values", "one value")
-    return values[0].decode("utf-8", "replace")
 
 
 def printable_text(text: str) -> str:

@@ -17,14 +17,16 @@ class ViewSettings(param.Parameterized):
     texts."""
 
     file: Any = param.Selector(objects=[""], label="file", precedence=0)
-    run = param.Integer(None, bounds=(0, None), allow_None=True, precedence=1)
-    step = param.Integer(None, bounds=(0, None), allow_None=True, precedence=2)
+    run: Any = param.Integer(None, bounds=(0, None), allow_None=True, precedence=1)
+    step: Any = param.Integer(None, bounds=(0, None), allow_None=True, precedence=2)
     panels = param.String("", label="panels, by name", precedence=3)
     axes = param.String("", label="two axes, such as 0,1", precedence=4)
     other_file: Any = param.Selector(
         objects=[NO_CHOICE], default=NO_CHOICE, precedence=5
     )
-    other_run = param.Integer(None, bounds=(0, None), allow_None=True, precedence=6)
+    other_run: Any = param.Integer(
+        None, bounds=(0, None), allow_None=True, precedence=6
+    )
 
 
 def default_panel_names(*runs: Sequence[str]) -> list[str]:
