@@ -20,7 +20,7 @@ from analysis.panels.recorded_weights import batch_slices
 from analysis.panels.style import current_style
 from analysis.plots.curves import curves_caption, plot_metric_curves
 from analysis.plots.embedding_grid import draw_tokens
-from analysis.plots.figure_files import in_style, new_figure
+from analysis.plots.figure_files import PAGE_HEIGHT, in_style, new_figure
 from analysis.structures.circles_and_grids import structure_label
 from analysis.structures.projection import principal_axes
 from dynamics.networks.constant_attention import ConstantAttention
@@ -381,16 +381,21 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
         for item in (_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT)
     )
     columns = min(1 if style.column else _COLUMNS, max(1, drawn_runs))
-    rows = -(-drawn_runs // columns)
     side = min((style.width - margin * (columns + 1)) / columns - gap, 2 * SIDE) / 2
     left = (style.width - columns * (2 * side + gap) - (columns - 1) * margin) / 2
+    words = textwrap.wrap(title, int(1.5 * style.width / inch))
+    top += 1.4 * inch * max(0, len(words) - 1)
+    room = PAGE_HEIGHT - top - key - curves
+    rows = min(-(-drawn_runs // columns), int(room / (side + head)))
+    drawn_runs = min(drawn_runs, rows * columns)
     height = top + (rows * (side + head) + key if drawn_runs else 0.0) + curves
     figure = new_figure(style.width, height)
-    figure.suptitle(title, y=1 - 0.8 * inch / height, va="top")
+    figure.suptitle("\n".join(words), y=1 - 0.8 * inch / height, va="top")
     note = textwrap.fill(
         _figure_note(trajectory, drawn_runs), int(1.8 * style.width / inch)
     )
-    figure.text(0.5, 1 - 2.8 * inch / height, note, va="top", ha="center")
+    below = top - (_TITLE_HEIGHT - 2.8) * inch
+    figure.text(0.5, 1 - below / height, note, va="top", ha="center")
     for index in range(drawn_runs):
         across = left + (index % columns) * (2 * side + gap + margin)
         bottom = curves + key + (rows - 1 - index // columns) * (side + head)

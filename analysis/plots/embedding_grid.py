@@ -34,9 +34,7 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
     side = min((width - gap) / columns - gap, _PANEL)
     note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
     words = textwrap.wrap(title + note, int(1.4 * width / line))
-    heading = (
-        4.4 if style.column else 3.0
-    ) * line  # of a panel, in up to three or two lines
+    heading = (4.9 if style.column else 3.6) * line  # of a panel, three or two lines
     top = 1.6 * len(words) * line + heading
     height = top + rows * side + (rows - 1) * heading + gap
     figure = new_figure(width, height)

@@ -48,9 +48,8 @@ def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
             pair = result.isel(pair=index)
             label = str(pair["pair"].values)
             panel.plot(pair["lag"], pair["correlation"], color=colour, label=label)
-            panel.axhline(
-                float(pair["chance"]), color=colour, linestyle=":", linewidth=0.8
-            )
+            for chance in (-pair["chance"], pair["chance"]):
+                panel.axhline(float(chance), color=colour, linestyle=":", linewidth=0.8)
         panel.set(
             xlabel="lag of the second in frames",
             ylabel="correlation",

@@ -3,14 +3,19 @@ transition depends on N."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 import xarray as xr
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from analysis.panels import colours
+from analysis.panels.style import current_style
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -22,6 +27,7 @@ from analysis.statistics.transition_fit import logistic_fraction
 from analysis.structures.finite_size import scaling_rows, swept_setting
 
 _AXIS_LABELS = {"fa": "alignment constant $f_a$", "weight_decay": "weight decay"}
+_MARKERS = "osD^v"
 
 
 @in_style
@@ -31,14 +37,14 @@ def plot_scaling(result: xr.Dataset) -> Figure:
     its midpoint and width against N, otherwise the fraction."""
     axis = swept_setting(result)
     table, sizes = pd.DataFrame(scaling_rows(result)), result["n"].values
-    shades = dict(zip(sizes.tolist(), _shades(len(sizes)), strict=True))
+    looks = _looks(sizes.tolist())
     transition = bool(np.isfinite(result["midpoint"]).any())
     figure, (circles, *by_size, formation, imperfections) = new_panels(
         [1.6, 1.2, 1.2, 2, 2] if transition else [2] * 4
     )
-    _plot_fractions(circles, result, table, shades)
-    _plot_column(formation, table, axis, "formation", shades)
-    _plot_column(imperfections, table, axis, "imperfections", shades)
+    _plot_fractions(circles, result, table, looks)
+    _plot_column(formation, table, axis, "formation", looks)
+    _plot_column(imperfections, table, axis, "imperfections", looks)
     formation.set(
         title="step from which circles stay", ylabel="median step", ylim=(0, None)
     )
@@ -49,7 +55,7 @@ def plot_scaling(result: xr.Dataset) -> Figure:
         _set_logarithmic(panel, result[axis].values, _AXIS_LABELS[axis])
     if transition:
         for panel, name in zip(by_size, ("midpoint", "width"), strict=True):
-            _plot_parameter(panel, result, name, shades)
+            _plot_parameter(panel, result, name, looks)
         by_size[0].set(title="midpoint: half are circles", ylabel=_AXIS_LABELS[axis])
         by_size[1].set(title="width, from 10 to 90%", ylabel="change of its logarithm")
     else:
@@ -58,25 +64,43 @@ def plot_scaling(result: xr.Dataset) -> Figure:
     return figure
 
 
-def _shades(count: int) -> np.ndarray:
-    """Colours of a sequence, (colour, channel)."""
-    return colours.sequential_colours()[np.linspace(50, 215, count).astype(int)]
+class _Look(NamedTuple):
+    """How the points of a number of a sequence are drawn."""
+
+    color: np.ndarray
+    marker: str
+
+
+def _looks(values: Iterable[float]) -> dict[float, _Look]:
+    """Colours of a sequence from blue to yellow, and markers, in which neighbours
+    differ."""
+    numbers = list(values)
+    high = 0.88 if len(numbers) > 1 else 0.0
+    rgb = colormaps["plasma"](np.linspace(0.0, high, len(numbers)))[:, :3]
+    if current_style().dark:  # dark blue would be lost on black
+        rgb = 1 - 0.7 * (1 - rgb)
+    return {
+        value: _Look(rgb[at], _MARKERS[at % len(_MARKERS)])
+        for at, value in enumerate(numbers)
+    }
 
 
 def _plot_fractions(
-    panel: Axes, result: xr.Dataset, table: pd.DataFrame, shades: dict[int, np.ndarray]
+    panel: Axes, result: xr.Dataset, table: pd.DataFrame, looks: dict[float, _Look]
 ) -> None:
     """Draw the fraction of circles with the fitted curve of each N."""
     axis = swept_setting(result)
-    _plot_column(panel, table, axis, "circles", shades, linestyle="none")
+    _plot_column(panel, table, axis, "circles", looks, linestyle="none")
     x = np.geomspace(float(result[axis][0]), float(result[axis][-1]), 200)
-    for n, shade in shades.items():
+    for n, look in looks.items():
         middle, width = (
             float(result[name].sel(n=n, bound="value"))
             for name in ("midpoint", "width")
         )
         if np.isfinite(middle):
-            panel.plot(x, logistic_fraction(x, middle, max(width, 1e-3)), color=shade)
+            panel.plot(
+                x, logistic_fraction(x, middle, max(width, 1e-3)), color=look.color
+            )
     panel.axhline(0.5, color=colours.colour("muted"), linestyle=":")
     panel.set(title="runs that end as circles", ylabel="fraction", ylim=(-0.03, 1.03))
 
@@ -87,15 +111,14 @@ def _plot_fractions_by_size(
     """Draw the fraction of circles against N, a line for each value of the setting."""
     axis = swept_setting(result)
     values = result[axis].values
-    for value, shade in zip(values, _shades(len(values)), strict=True):
+    for value, look in _looks(values.tolist()).items():
         rows = table[table[axis] == value]
         intervals = rows[["circles", "circles_low", "circles_high"]].to_numpy(float)
         draw_intervals(
             panel,
             rows["n"],
             intervals,
-            color=shade,
-            marker="s",
+            **look._asdict(),
             elinewidth=1,
             label=f"{_AXIS_LABELS[axis]} {value:g}",
         )
@@ -108,22 +131,21 @@ def _plot_column(
     table: pd.DataFrame,
     axis: str,
     name: str,
-    shades: dict[int, np.ndarray],
+    looks: dict[float, _Look],
     linestyle: str = "-",
 ) -> None:
     """Draw a column of the table of points against the setting."""
-    for at, (n, shade) in enumerate(shades.items()):
+    for at, (n, look) in enumerate(looks.items()):
         rows = table[table["n"] == n]
         x = rows[axis] * (
-            1 + 0.012 * (at - len(shades) / 2)
+            1 + 0.012 * (at - len(looks) / 2)
         )  # so that bars of different N do not cover each other
         intervals = rows[[name, f"{name}_low", f"{name}_high"]].to_numpy(float)
         draw_intervals(
             panel,
             x,
             intervals,
-            color=shade,
-            marker="o",
+            **look._asdict(),
             linestyle=linestyle,
             elinewidth=1,
             label=f"N = {n}",
@@ -131,15 +153,13 @@ def _plot_column(
 
 
 def _plot_parameter(
-    panel: Axes, result: xr.Dataset, name: str, shades: dict[int, np.ndarray]
+    panel: Axes, result: xr.Dataset, name: str, looks: dict[float, _Look]
 ) -> None:
     """Draw the midpoint or the width of each N, and the fitted power of N."""
     sizes, estimates = result["n"].values, result[name].values
     bounded = np.where(np.isfinite(estimates), estimates, np.nan)
     for n, estimate in zip(sizes, bounded, strict=True):
-        draw_intervals(
-            panel, [n], estimate, color=shades[int(n)], marker="o", elinewidth=1
-        )
+        draw_intervals(panel, [n], estimate, **looks[int(n)]._asdict(), elinewidth=1)
     power = result[f"{name}_power"].values
     if np.isfinite(power).all():
         bounded_sizes = np.isfinite(bounded).all(axis=1) & (bounded[:, 1] > 0)

@@ -1,6 +1,7 @@
 """Every figure of the commands in every style: texts neither overlap nor are cut."""
 
 import contextlib
+import copy
 import dataclasses
 import io
 import runpy
@@ -9,7 +10,9 @@ import warnings
 
 import matplotlib.pyplot as plt
 import pytest
+import torch
 
+import dynamics
 from analysis import plots
 from analysis.panels.style import STYLES
 from analysis.reproduction import figures
@@ -30,13 +33,21 @@ RUNS = {
         SparseSettings(data=256, batch=32, lr=0.01),
         {"runs": 8, "steps": 1600, "every": 8},
     ),
+    "few": (
+        SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8, lr=0.02),
+        {"runs": 3, "steps": 160},
+    ),
     "transformer": (
         TransformerSettings(n=7, dim=16, heads=2, hidden=32),
         {"runs": 2, "steps": 60, "every": 4},
     ),
 }
 FOUR = "--runs 4 --frames 6"
+TINY = "--length 5 --sparsity 2 --data 60 --batch 16"
 ANALYSES = [
+    f"ablation --points 3 --max-hidden 9 {TINY} --runs 3 --epochs 2",
+    f"ablation --panels lr --points 3 {TINY} --runs 1 --epochs 2",
+    "activations mine0.nc mine1.nc --frames 5",
     "audit modular.nc",
     "audit modular.nc transformer.nc",
     "audit transformer.nc",
@@ -46,6 +57,8 @@ ANALYSES = [
     f"curvature particles.nc {FOUR}",
     f"curvature modular.nc {FOUR}",
     f"curvature sparse.nc {FOUR}",
+    "curvature mine0.nc mine1.nc --loss mine.py --eigenvalues 2 --frames 4",
+    "curvature mine0.nc --loss mine.py --eigenvalues 2 --frames 4",
     "edge modular.nc --runs 2 --frames 4",
     "events sparse.nc",
     "events modular.nc sparse.nc",
@@ -63,12 +76,24 @@ ANALYSES = [
     "overview sparse.nc --runs 4 --show loss speed rank",
     "pair_law modular.nc --runs 3",
     "progress transformer.nc",
-    "scaling --n 5 7 11 --runs 6 --length 20",
+    "remedies few.nc --hidden 12 --assembler-decays 0.1",
+    "scaling --n 3 4 5 6 7 8 9 10 11 12 13 --values 1 2 --runs 4 --length 20",
+    "scaling --n 5 7 --values 1 2 --runs 6 --length 20",
     "sparsity sparse.nc",
     "spectral_density modular.nc --runs 1 --frames 3",
     "spikes sparse.nc",
+    f"transfer {TINY} --runs 4 --epochs 20 --vocabs 3 4",
     "weight_spectra sparse.nc --runs 4 --frames 6",
     "weights --runs 4 --epochs 30 --n 5 --hidden 6 --weight-decays 0 1",
+]
+SIMULATIONS = [
+    "modular --runs 4 --epochs 400 --n 5 --weight-decay 1",
+    "modular --runs 2 --epochs 20 --n 7 --hidden 8 --dim 3 --record metrics",
+    "particles --runs 6 --steps 20 --n 7",
+    f"sparse {TINY} --runs 3 --epochs 4",
+    "sweep modular --runs 3 --epochs 20 --n 5 --hidden 6 --lr 0.003 0.01 0.1 --weight-decay 0 1",
+    "sweep particles --runs 3 --steps 20 --n 7 --fa 0.5 1 2",
+    "transformer --runs 2 --epochs 20 --n 7 --dim 8 --heads 2",
 ]
 FRAMES = [
     "particles.nc",
@@ -90,12 +115,48 @@ LAYOUTS = [("screen", False), ("paper", False), ("paper", True)]
 """The style `dark` has the layout of `screen`."""
 
 
+MODEL_FILE = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+inputs = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
+
+def loss(parameters, batch):
+    return torch.func.functional_call(model, parameters, (batch,)).square().mean()
+
+def batches():
+    yield inputs.double()
+"""
+
+
+def record_model(folder):
+    """Two recordings of a small model, with its weights and activations, and its
+    file."""
+    (folder / "mine.py").write_text(MODEL_FILE)
+    exec(MODEL_FILE, source := {})
+    inputs = source["inputs"]
+    options = {"activations": {"first": "0", "last": "2"}, "probe": inputs}
+    options |= {"weights": True, "moments": True}
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        model = copy.deepcopy(source["model"])
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        path = folder / f"mine{seed}.nc"
+        with dynamics.record(model, optimizer, path, seed=seed, **options) as recording:
+            for _ in range(8):
+                optimizer.zero_grad()
+                model(inputs).square().mean().backward()
+                optimizer.step()
+                recording.step()
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder with a file of runs of each system."""
+    """A folder with a file of runs of each system, and recordings of a model."""
     folder = tmp_path_factory.mktemp("rendering")
     for name, (settings, options) in RUNS.items():
         simulate(settings, out=folder / f"{name}.nc", **options).close()
+    record_model(folder)
     return folder
 
 
@@ -104,11 +165,12 @@ def run_command(runs, monkeypatch):
     """A function that runs a command line in the folder of the runs."""
     monkeypatch.chdir(runs)
 
-    def run(line):
+    def run(line, package="analysis"):
         program, *arguments = line.split()
         monkeypatch.setattr(sys, "argv", [program, *arguments])
         with contextlib.redirect_stdout(io.StringIO()):
-            runpy.run_module(f"analysis.{program}", run_name="__main__", alter_sys=True)
+            module = f"{package}.{program}"
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
 
     yield run
     plt.close("all")
@@ -120,7 +182,7 @@ class Recorder:
     def __init__(self, monkeypatch):
         self.drawings = []
         for name in plots.__all__:
-            if name.startswith("plot_"):
+            if name.startswith("plot_") or name == "class_map_figure":
                 monkeypatch.setattr(plots, name, self.keep(getattr(plots, name)))
 
     def keep(self, plot):
@@ -148,10 +210,16 @@ def test_the_style_dark_differs_from_screen_only_in_its_colours():
     assert dataclasses.replace(STYLES["dark"], dark=False) == STYLES["screen"]
 
 
-@pytest.mark.parametrize("line", ANALYSES)
-def test_figures_of_analyses(line, run_command, monkeypatch):
+@pytest.mark.parametrize(
+    ("package", "line"),
+    [
+        *(("analysis", line) for line in ANALYSES),
+        *(("sims", line) for line in SIMULATIONS),
+    ],
+)
+def test_figures_of_commands(package, line, run_command, monkeypatch):
     recorder = Recorder(monkeypatch)
-    run_command(line)
+    run_command(line, package)
     assert recorder.drawings
     found = []
     for style, column in LAYOUTS:
