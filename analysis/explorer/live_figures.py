@@ -18,10 +18,9 @@ from analysis.explorer.bokeh_panels import (
 )
 from analysis.explorer.controls import StatusLine
 from analysis.explorer.screen import panel_grid
-from analysis.panels.colours import class_colours, colour, named_colours
+from analysis.panels.colours import colour, named_colours
 from analysis.panels.common_panels import token_points
 from analysis.panels.scene import Arrows, Curves, Image, Map, Panel, Points
-from dynamics.tasks import all_pairs, modular_sum
 
 MAP_SIDE = 100
 """Rows and columns of class maps and densities."""
@@ -180,16 +179,3 @@ class LiveCharts:
         if self.unsent:
             self.source.stream(columns, rollover=_MAX_POINTS)
             self.unsent = []
-
-
-def pair_sum_points(
-    array: str, n: int, filled: np.ndarray | None = None, size: float = 1.0
-) -> Points:
-    """Marks of the pair sums of N tokens, coloured by modular sum."""
-    pairs = all_pairs(n)
-    residue = modular_sum(pairs, n)
-    names = tuple(
-        f"{i} + {j}, sum {k}" for (i, j), k in zip(pairs, residue, strict=True)
-    )
-    size *= float(np.clip(np.sqrt(150 / len(pairs)), 0.3, 1.2))
-    return Points(array, class_colours(n)[residue], names, filled=filled, size=size)

@@ -14,7 +14,6 @@ from analysis.explorer.live_figures import (
     MAP_SIDE,
     Chart,
     LivePanel,
-    pair_sum_points,
 )
 from analysis.explorer.live_page import CHARTS_EVERY, LivePage
 from analysis.explorer.live_run import ParticleRun, embedding_structure
@@ -25,6 +24,7 @@ from analysis.panels.common_panels import token_points
 from analysis.panels.particle_panels import (
     ARROW_LENGTH,
     cell_sums,
+    pair_sum_points,
     scaled_arrows,
     shown_as_density,
 )
@@ -135,7 +135,7 @@ class ParticlesPage(LivePage):
             self.plot.plot.on_event(event, reaction)
         blank = ("",) * MAP_SIDE
         name, note = "pair_sums", "coloured by modular sum"
-        sums: Points | Image = pair_sum_points("sums", n)
+        sums: Points | Image = pair_sum_points("sums", n, all_pairs(n))
         if self.dense:
             sums, name = Image("sums", 0.0, 1.0, blank, blank), "sums"
             note = "log of their density, relative to the largest"

@@ -8,7 +8,6 @@ from analysis.explorer.live_figures import (
     MAP_SIDE,
     Chart,
     LivePanel,
-    pair_sum_points,
     split_charts,
     token_panel,
 )
@@ -16,6 +15,7 @@ from analysis.explorer.live_page import LivePage
 from analysis.explorer.live_run import EPOCHS_PER_STEP, TrainingRun, embedding_structure
 from analysis.explorer.sliders import TrainingSliders
 from analysis.panels.colours import class_colours, colour, pale_colours
+from analysis.panels.particle_panels import pair_sum_points
 from analysis.panels.scene import Map, Points
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, modular_sum, training_pairs
@@ -51,7 +51,7 @@ class TrainingPage(LivePage):
         """Pair sums of the training split are filled."""
         run, n, count = self.run, self.run.settings.n, len(self._trained())
         names = tuple(f"predicted class {c}" for c in range(n))
-        sums = pair_sum_points("sums", n, self._trained(), size=2.0)
+        sums = pair_sum_points("sums", n, all_pairs(n), self._trained(), 2.0)
         ink = np.tile(to_rgb(colour("ink")), (count, 1))
         layers: list[Map | Points] = [
             Map("classes", pale_colours(class_colours(n)), names, lines=False),

@@ -30,16 +30,8 @@ def facts_line(scene: Scene, frames: np.ndarray) -> str:
     only some are sent."""
     status = scene.facts.get("status", "")
     facts = [{"done": "finished", "running": "still running"}.get(status, status)]
-    for metric, label, scale, unit in (
-        ("accuracy", "correct", 100, "%"),
-        ("loss", "loss", 1, ""),
-    ):
-        values = ", ".join(
-            f"{scale * float(value):.3g}{unit} {name.removesuffix(metric).strip()}"
-            for name, value in scene.facts.items()
-            if name.endswith(metric)
-        )
-        facts.append(values and f"{label}: {values}")
+    for name, label in (("accuracy", "correct: "), ("loss", "loss: ")):
+        facts.append(label + scene.facts[name] if name in scene.facts else "")
     facts.append(scene.facts.get("structure", ""))
     for kinds, count in scene.event_counts().items():
         facts.append(f"{count} {kinds.removesuffix('s') if count == '1' else kinds}")

@@ -1,6 +1,7 @@
 """Settings of the live pages, which the page's address holds; defaults are those of the
 systems."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import param
@@ -23,6 +24,17 @@ def _seed(value: int) -> Any:
     return _number(value, 0, 999, 1, "seed")
 
 
+def _pace(value: float, unit: str, counts: Sequence[float]) -> Any:
+    """How fast a run advances. counts: the choices, in steps or epochs per frame."""
+    choices: dict[str, float] = {}
+    for count in counts:
+        words = f"{count:g} {unit}{'s' * (count > 1)} per frame"
+        if count < 1:
+            words = f"1 {unit} per {round(1 / count)} frames"
+        choices[words] = count
+    return param.Selector(default=value, objects=choices, label="pace")
+
+
 class ParticleSliders(param.Parameterized):
     """Settings of the page of particles."""
 
@@ -33,25 +45,7 @@ class ParticleSliders(param.Parameterized):
     n = _number(PARTICLES.n, 2, 199, 1, "particles N")
     dim = _number(PARTICLES.dim, 1, 8, 1, "dimensions D")
     seed = _seed(OPENING_SEED)
-    pace: Any = param.Selector(
-        default=1.0,
-        objects={
-            "1 step per 5 frames": 0.2,
-            "1 step per frame": 1.0,
-            "2 steps per frame": 2.0,
-            "5 steps per frame": 5.0,
-            "20 steps per frame": 20.0,
-        },
-        label="pace",
-    )
-
-
-EPOCHS_A_FRAME = {
-    "1 epoch per frame": 1,
-    "5 epochs per frame": 5,
-    "20 epochs per frame": 20,
-    "50 epochs per frame": 50,
-}
+    pace = _pace(1.0, "step", (0.2, 1.0, 2.0, 5.0, 20.0))
 
 
 class TrainingSliders(param.Parameterized):
@@ -62,7 +56,7 @@ class TrainingSliders(param.Parameterized):
     train_share = _number(NETWORK.train_share, 0.1, 1, 0.05, "training fraction")
     n = _number(NETWORK.n, 4, 59, 1, "tokens N")
     seed = _seed(0)
-    pace: Any = param.Selector(default=5, objects=EPOCHS_A_FRAME, label="pace")
+    pace = _pace(5, "epoch", (1, 5, 20, 50))
 
 
 _SMALL = SMALL_TRANSFORMER
@@ -77,4 +71,4 @@ class TransformerSliders(param.Parameterized):
     attention_rate = _number(_SMALL.attention_rate, 0, 1, 0.05, "attention rate α")
     n = _number(_SMALL.n, 5, 59, 1, "modulus p")
     seed = _seed(0)
-    pace: Any = param.Selector(default=5, objects=EPOCHS_A_FRAME, label="pace")
+    pace = _pace(5, "epoch", (1, 5, 20, 50))

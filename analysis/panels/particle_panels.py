@@ -163,6 +163,22 @@ def scaled_arrows(
     )
 
 
+def pair_sum_points(
+    array: str,
+    n: int,
+    pairs: np.ndarray,
+    filled: np.ndarray | None = None,
+    size: float = 1.0,
+) -> Points:
+    """Markers of the sums of pairs (pair, 2) of N tokens, coloured by modular sum.
+    size: area relative to the usual one."""
+    residue = modular_sum(pairs, n)
+    names = tuple(f"{i} + {j} = {c}" for (i, j), c in zip(pairs, residue, strict=True))
+    rgb = colours.class_colours(n)[residue]
+    size *= float(np.clip(np.sqrt(150 / len(pairs)), 0.3, 1.2))
+    return Points(array, rgb, names, filled=filled, size=size)
+
+
 # --------------------------------------------------------------------------- the panels
 
 
@@ -311,20 +327,13 @@ class PairPanels:
     ) -> Panel:
         """Pair sums over the class map. cross: meaning of a cross."""
         rgb, marked = colours.class_colours(self.n), self.marked
-        names = tuple(
-            f"{i} + {j} = {c}"
-            for (i, j), c in zip(self.pairs[marked], self.residue[marked], strict=True)
-        )
-        size = float(np.clip(np.sqrt(150 / len(marked)), 0.3, 1.2))
-        sums = Points(
-            "pair_sums", rgb[self.residue[marked]], names, filled=filled, size=size
-        )
+        sums = pair_sum_points("pair_sums", self.n, self.pairs[marked], filled)
         crosses = Points(
             "crosses",
             np.tile(to_rgb(colours.colour("ink")), (len(marked), 1)),
-            names,
+            sums.names,
             ("cross",) * len(marked),
-            size=0.6 * size,
+            size=0.6 * sums.size,
         )
         class_names = tuple(f"class {c}" for c in range(self.n))
         layers: list[Layer] = [

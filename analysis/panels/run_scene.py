@@ -191,10 +191,9 @@ def _run_facts(recorded: RecordedRun) -> dict[str, str]:
     for name in ("accuracy", "loss"):
         if name in recorded.data:
             values, splits = recorded.metric(name, "split")
-            result |= {
-                f"{split} {name}": f"{value:.3g}"
-                for split, value in zip(splits, values[:, -1], strict=True)
-            }
+            last = values[:, -1]
+            texts = [f"{x:.3g}" if name == "loss" else f"{100 * x:.3g}%" for x in last]
+            result[name] = ", ".join(map(" ".join, zip(texts, splits, strict=True)))
     if recorded.has_residue_tokens and np.isfinite(recorded.embedding[-1]).all():
         result["structure"] = structure_label(recorded.embedding[-1])
     return result

@@ -312,7 +312,8 @@ def draw_class_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
     marks.legend(handles=handles, loc="center", ncols=1, borderpad=0)
     marks.axis("off")
     strip.imshow(class_colours(n)[None], aspect="auto", extent=(-0.5, n - 0.5, 0, 1))
-    stride = next(step for step in (1, 2, 5, 10, 20, 50) if n <= 20 * step)
+    most = 10 if current_style().column else 20
+    stride = next(step for step in (1, 2, 5, 10, 20, 50) if n <= most * step)
     strip.grid(False)
     strip.set(yticks=[], xlim=(-0.5, n - 0.5), xticks=range(0, n, stride))
     strip.tick_params(length=2, pad=2)

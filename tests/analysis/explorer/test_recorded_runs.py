@@ -163,8 +163,8 @@ def test_facts_of_a_run_are_in_words():
     facts = {
         "seed": "3",
         "status": "done",
-        "train accuracy": "0.998",
-        "train loss": "0.01",
+        "accuracy": "99.8% train",
+        "loss": "0.01 train",
         "structure": "circle, 85 imperfections",
     }
     scene = replace(made_up(np.arange(5)), facts=facts)

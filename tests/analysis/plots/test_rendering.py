@@ -45,7 +45,7 @@ RUNS = {
 FOUR = "--runs 4 --frames 6"
 TINY = "--length 5 --sparsity 2 --data 60 --batch 16"
 ANALYSES = [
-    f"ablation --points 3 --max-hidden 9 {TINY} --runs 3 --epochs 2",
+    f"ablation --points 3 --max-hidden 20 {TINY} --runs 3 --epochs 2",
     f"ablation --panels lr --points 3 {TINY} --runs 1 --epochs 2",
     "activations mine0.nc mine1.nc --frames 5",
     "audit modular.nc",
@@ -87,7 +87,7 @@ ANALYSES = [
     "weights --runs 4 --epochs 30 --n 5 --hidden 6 --weight-decays 0 1",
 ]
 SIMULATIONS = [
-    "modular --runs 4 --epochs 400 --n 5 --weight-decay 1",
+    "modular --runs 3 --epochs 400 --n 5 --weight-decay 1",
     "modular --runs 2 --epochs 20 --n 7 --hidden 8 --dim 3 --record metrics",
     "particles --runs 6 --steps 20 --n 7",
     f"sparse {TINY} --runs 3 --epochs 4",
