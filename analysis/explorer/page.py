@@ -107,11 +107,11 @@ class Page:
             base=FILE, nonce=NONCE_PLACEHOLDER, look=PAGE_STYLE, face=FACE, style=style
         )
         context = document.session_context
-        arguments = dict(context.request.arguments) if context else {}
+        arguments = context.request.arguments if context else {}
         names: Any = param.Selector(default=first, objects=self.names)
         choice: Any = param.parameterized_class("Choice", {"tab": names})()
-        named = {"tab": arguments.pop("tab")} if "tab" in arguments else {}
-        refused = url_state.read_url_state(named, choice)
+        others = [name for name in arguments if name != "tab"]
+        refused = url_state.read_url_state(arguments, choice, others)
         self.tabs.active = self.names.index(choice.tab)
         self.show(choice.tab, arguments, refused)
         self.tabs.on_change(

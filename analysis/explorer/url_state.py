@@ -27,12 +27,14 @@ def read_url_state(
     """Set the settings from the arguments of an address, name -> values; return errors
     for rejected values.
 
-    also: names that a message lists as allowed, as other code reads them.
+    also: names in the address that other code reads.
     """
     refused: list[SettingsError] = []
     names = url_setting_names(settings)
     with batch_call_watchers(settings):  # watchers are called once for all changes
         for name, values in arguments.items():
+            if name in also:
+                continue
             text = values[0].decode("utf-8", "replace")
             error: tuple[str, str] | None = None
             if name not in names:
