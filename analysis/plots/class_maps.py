@@ -386,9 +386,10 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     left = (style.width - columns * (2 * side + gap) - (columns - 1) * margin) / 2
     words = textwrap.wrap(title, int(1.5 * style.width / inch))
     top += 1.4 * inch * max(0, len(words) - 1)
-    room = PAGE_HEIGHT - top - key - curves
-    rows = min(-(-drawn_runs // columns), int(room / (side + head)))
-    drawn_runs = min(drawn_runs, rows * columns)
+    if style.column:  # as many as fit on a page
+        room = PAGE_HEIGHT - top - key - curves
+        drawn_runs = min(drawn_runs, int(room / (side + head)))
+    rows = -(-drawn_runs // columns)
     height = top + (rows * (side + head) + key if drawn_runs else 0.0) + curves
     figure = new_figure(style.width, height)
     figure.suptitle("\n".join(words), y=1 - 0.8 * inch / height, va="top")
