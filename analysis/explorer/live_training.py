@@ -59,33 +59,30 @@ class TrainingPage(LivePage):
             Points("wrong", ink, ("",) * count, ("cross",) * count, size=sums.size / 4),
         ]
         note = "background: predicted class; filled: training; hollow: validation; ×: wrong"
-        return [
-            token_panel(
-                "embedding",
-                "network",
-                n,
-                lambda: run.embedding,
-                lambda: self.structures["network"].words,
-            ),
-            LivePanel(
-                "pair_sums",
-                "class map",
-                layers,
-                self.map,
-                lambda: run.accuracies,
-                (-6.0, 6.0),
-                note=note,
-            ),
-            token_panel(
-                "embedding",
-                "particles",
-                n,
-                lambda: run.particles.embedding,
-                lambda: (
-                    f"step {run.particles.time}: {self.structures['particles'].words}"
-                ),
-            ),
-        ]
+        network = token_panel(
+            "embedding",
+            "network",
+            n,
+            lambda: run.embedding,
+            lambda: self.structures["network"].words,
+        )
+        class_map = LivePanel(
+            "pair_sums",
+            "class map",
+            layers,
+            self.map,
+            lambda: run.accuracies,
+            (-6.0, 6.0),
+            note=note,
+        )
+        particles = token_panel(
+            "embedding",
+            "particles",
+            n,
+            lambda: run.particles.embedding,
+            lambda: f"step {run.particles.time}: {self.structures['particles'].words}",
+        )
+        return [network, class_map, particles]
 
     def measures(self) -> dict[str, float]:
         run = self.run

@@ -66,12 +66,10 @@ class RunSelector:
         self.other_run = self._select("second run", [], self._choose_other_run)
         self.boxes = CheckboxGroup(stylesheets=[WIDGET_STYLES, style_sheet("boxes")])
         self.boxes.on_change("active", self._choose_panels)
-        main, every = (
-            make_button(f"{words} panels", press, classes=["small"])
-            for words, press in (
-                ("main", lambda: self._set("panels")("")),
-                ("all", lambda: self._set("panels")(",".join(self.names))),
-            )
+        choose = self._set("panels")
+        main = make_button("main panels", lambda: choose(""), classes=["small"])
+        every = make_button(
+            "all panels", lambda: choose(",".join(self.names)), classes=["small"]
         )
         self.layout = Column(
             self.file,

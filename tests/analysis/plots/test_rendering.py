@@ -63,7 +63,7 @@ ANALYSES = [
     "events sparse.nc",
     "events modular.nc sparse.nc",
     "fate particles.nc --runs 4 --frames 4 --copies 8",
-    "fixed_points --steps 20 --push 1e-3 1e-2",
+    "fixed_points --steps 20 --push 1e-3 1e-2 --length 6 --hidden 6 --data 50 --sparsity 3",
     "formation particles.nc",
     "formation modular.nc particles.nc",
     "gradients sparse.nc",
