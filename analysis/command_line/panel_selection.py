@@ -233,7 +233,8 @@ def arrange_panels(
         raise SettingsError("columns", options.columns, allowed)
     if width < least:
         raise SettingsError("width", width, f"at least {least}, or fewer columns")
-    side = width / runs / columns / _FIGURE_PIXELS_PER_MAP_PIXEL
+    cells = 2 if leading else 1
+    side = cells * width / runs / columns / _FIGURE_PIXELS_PER_MAP_PIXEL
     pixels = int(min(480, max(96, side)))
     return PanelArrangement(columns, leading, width, pixels, for_print)
 
