@@ -45,7 +45,7 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
     plot_quartile_band(
         panels[0], step, whole, reference, "law and -dL/dE with translation, scaling"
     )
-    panels[0].set(title="cosine", ylabel="dimensionless", ylim=(-1, 1))
+    panels[0].set(title="agreement of directions", ylabel="cosine", ylim=(-1, 1))
     plot_quartile_band(panels[1], step, part["r_squared"], law, "four fields fitted")
     plot_quartile_band(
         panels[1],
@@ -65,7 +65,7 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
         plot_quartile_band(
             panels[2], step, part["weight"].sel(field=field), colour, label
         )
-    panels[2].set(title="weight of each field in the fit", ylabel="dimensionless")
+    panels[2].set(title="weight of each field in the fit", ylabel="weight")
     for panel in panels:
         _decorate(panel, step)
 

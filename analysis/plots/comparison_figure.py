@@ -35,21 +35,21 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
     figure, panels = new_panels([4 / 3] * (9 if audited else 6))
     _plot_structures(panels[0], panels[1], comparison, names)
     _plot_shape_distances(panels[2], comparison)
-    _plot_curve(
-        panels[3], comparison, "speed", "speed of the embedding", relative=False
-    )
+    _plot_curve(panels[3], comparison, "speed", "speed of the embedding", "speed")
     _plot_curve(
         panels[4],
         comparison,
         "gradient_norm",
-        "norm of gradient or force / largest",
+        "norm of gradient or force",
+        "norm / largest",
         relative=True,
     )
     _plot_curve(
         panels[5],
         comparison,
         "displacement",
-        "distance from the start / largest",
+        "distance from the start",
+        "distance / largest",
         relative=True,
     )
     if audited:
@@ -162,7 +162,12 @@ def _plot_shape_distances(panel: Axes, result: xr.Dataset) -> None:
 
 
 def _plot_curve(
-    panel: Axes, result: xr.Dataset, name: str, title: str, relative: bool
+    panel: Axes,
+    result: xr.Dataset,
+    name: str,
+    title: str,
+    label: str,
+    relative: bool = False,
 ) -> None:
     """Draw median and quartiles over runs; relative: divided by the largest median."""
     time = result["normalised_time"].values
@@ -182,5 +187,5 @@ def _plot_curve(
         title=f"{title}, median and quartiles",
         xlabel="normalised time",
         xlim=(0, 1),
-        ylabel="dimensionless",
+        ylabel=label,
     )

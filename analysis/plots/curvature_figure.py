@@ -67,7 +67,7 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
     threshold = result.attrs["threshold"]
     panel.axhline(-threshold, color=colour("muted"), linestyle="--", label="-2/lr")
     limits = -3 * max(largest, threshold), 1e3 * largest
-    label = "growth rate (dimensionless)"
+    label = "growth rate"
     panel.set(xlabel="step", ylabel=label, xlim=step_limits(step), ylim=limits)
     panel.set_title(f"modes of the run of seed {int(result['seed'].values[0])}")
     panel.legend(markerscale=3, ncols=3, loc="upper center")
@@ -81,7 +81,7 @@ def _extremes(panel: Axes, result: xr.Dataset) -> None:
     threshold = result.attrs["threshold"]
     panel.axhline(threshold, color=colour("muted"), linestyle="--", label="2/lr")
     what = "fastest modes against 2/lr"
-    finish_panel(panel, result, what, "rate (dimensionless)", log=True, columns=2)
+    finish_panel(panel, result, what, "rate", log=True, columns=2)
 
 
 def _growing(panel: Axes, result: xr.Dataset) -> None:
@@ -141,7 +141,7 @@ def _layers(panel: Axes, result: xr.Dataset) -> None:
         panel,
         result,
         "highest eigenvalue of each layer's block",
-        "eigenvalue (dimensionless)",
+        "eigenvalue",
         log=bool(has_values),
         columns=3 if has_values else 0,
     )
@@ -150,7 +150,7 @@ def _layers(panel: Axes, result: xr.Dataset) -> None:
 def _trace(panel: Axes, result: xr.Dataset) -> None:
     plot_statistic(panel, result["trace"], "third")
     what = "trace of the Hessian"
-    finish_panel(panel, result, what, "trace (dimensionless)", "median")
+    finish_panel(panel, result, what, "trace", "median")
 
 
 def _margins(panel: Axes, result: xr.Dataset) -> None:
@@ -185,9 +185,7 @@ def _plane(panel: Axes, result: xr.Dataset) -> None:
     look: dict[str, Any] = {"s": 5, "color": kinds, "linewidths": 0, "alpha": 0.5}
     panel.scatter(growth.ravel(), rotation.ravel(), **look)
     panel.axvline(0, color=colour("muted"), linewidth=0.8)
-    panel.set(
-        xlabel="growth rate (dimensionless)", ylabel="rotation rate (dimensionless)"
-    )
+    panel.set(xlabel="growth rate", ylabel="rotation rate")
     largest = np.abs(growth[np.isfinite(growth)]).max(initial=0.0) or 1.0
     panel.set_xscale("symlog", linthresh=10.0 ** np.floor(np.log10(largest) - 3))
     if not np.abs(rotation[np.isfinite(rotation)]).max(initial=0.0):

@@ -212,7 +212,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
         "speed of weights in a drop / before it:"
         f" {describe_reported_runs(result)}{of_all}"
     )
-    axes.set(ylim=(0, None), ylabel="speed ratio (dimensionless)", title=title)
+    axes.set(ylim=(0, None), ylabel="speed ratio", title=title)
     draw_layer_names(axes, [names[place] for place in drawn], 35)
     axes.set_xlim(-0.5, len(layers) - 0.5)
     if axes.get_legend_handles_labels()[0]:

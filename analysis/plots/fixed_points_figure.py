@@ -59,7 +59,7 @@ def _draw_gradients(axes: Axes, result: xr.Dataset) -> None:
     axes.set(
         yscale="log",
         xlabel="gain of the MLP",
-        ylabel="norm (dimensionless), or loss (nats)",
+        ylabel="norm, or loss (nats)",
     )
     axes.set_title("constructed circuits, no weight decay")
     low, high = axes.dataLim.intervaly
@@ -97,7 +97,7 @@ def _draw_spectra(axes: Axes, result: xr.Dataset) -> None:
     axes.set_xticks(range(len(starts)), starts)
     axes.set(
         xlim=(-0.6, len(starts) - 0.4),
-        ylabel="eigenvalue of the Hessian (dimensionless)",
+        ylabel="eigenvalue of the Hessian",
     )
     axes.set_title("curvature (axis linear below 1e-8)")
     axes.legend(loc="lower right")

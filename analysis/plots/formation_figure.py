@@ -27,7 +27,13 @@ _EVENTS = ("structure", "circle", "grid", "imperfections")
 """The events that are drawn; more could not be distinguished."""
 
 _STYLES = ("-", "--")
-_PANELS = ("circle_distance", "grid_distance", "imperfections", "dominant_fraction")
+_PANELS = {
+    "circle_distance": "distance",
+    "grid_distance": "distance",
+    "imperfections": "imperfections",
+    "dominant_fraction": "fraction of the power",
+}
+"""The measures that are drawn, and the labels of their axes."""
 
 
 @in_style
@@ -122,7 +128,7 @@ def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) ->
         xlim=(0, 1),
         ylim=(0, None),
         xlabel="normalised time",
-        ylabel="dimensionless",
+        ylabel=_PANELS[name],
         title=STRUCTURE_MEASURES[name],
     )
 

@@ -87,7 +87,7 @@ def plot_gradient_norms(
             f"norm of the {'gradient' if with_loss else 'force'}, running median,"
             f" {scale}"
         )
-        axes.set(title=title, ylabel="dimensionless")
+        axes.set(title=title, ylabel="norm")
     visible = [axes for axes in upper if axes.axison]
     marked = (
         _mark_events(visible, falling, not with_loss, time, config)

@@ -34,9 +34,7 @@ def plot_interventions(result: xr.Dataset) -> Figure:
     )
     for axes, name, title in zip(panels, MEASURES, titles, strict=True):
         _plot_effects(axes, result, name)
-        axes.set(
-            title=title, ylabel="change (dimensionless)" if starts_row(axes) else ""
-        )
+        axes.set(title=title, ylabel="change" if starts_row(axes) else "")
     return figure
 
 

@@ -50,7 +50,7 @@ def _eigenvalues(panel: Axes, result: xr.Dataset) -> None:
     low, high = panel.get_ylim()
     panel.set_ylim(low, max(high, size) * 30)
     what = f"{half} eigenvalues at each end, seed {int(result['seed'].values[0])}"
-    finish_panel(panel, result, what, "eigenvalue (dimensionless)")
+    finish_panel(panel, result, what, "eigenvalue")
     panel.set_title(what)
     panel.legend(markerscale=2, ncols=2, loc="upper center")
 
@@ -60,7 +60,7 @@ def _sharpness(panel: Axes, result: xr.Dataset) -> None:
     plot_statistic(panel, sharpness, "decaying", "sharpness")
     if relative.notnull().any():
         plot_statistic(panel, sharpness / relative, "muted", "2/lr", band=False)
-    what, ylabel = "largest eigenvalue against 2/lr", "eigenvalue (dimensionless)"
+    what, ylabel = "largest eigenvalue against 2/lr", "eigenvalue"
     finish_panel(panel, result, what, ylabel, log=True, columns=2)
 
 
@@ -70,7 +70,7 @@ def _trace(panel: Axes, result: xr.Dataset) -> None:
     if result.sizes["run"] == 1:
         what += " ± standard error"
         plot_errors(panel, result["trace"], result["trace_error"], "third")
-    finish_panel(panel, result, what, "trace (dimensionless)", "median")
+    finish_panel(panel, result, what, "trace", "median")
 
 
 def plot_errors(

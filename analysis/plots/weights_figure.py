@@ -41,7 +41,7 @@ def plot_weights(
     _plot_means(left, list(by_decay), list(by_decay.values()), WEIGHT_SIZES)
     left.set(
         xlabel="weight decay",
-        ylabel="mean absolute value (dimensionless)",
+        ylabel="mean absolute value",
         ylim=(0, None),
     )
     _plot_means(middle, list(by_decay), list(by_decay.values()), ALIGNMENT_MEASURES)

@@ -95,8 +95,8 @@ def _draw_steps(axes: Axes, radius: float) -> None:
         xlim=(-reach, reach),
         ylim=(-0.75 * reach, 1.25 * reach),  # with room for the legend above the circle
         aspect="equal",
-        xlabel="first axis (dimensionless)",
-        ylabel="second axis (dimensionless)",
+        xlabel="first axis",
+        ylabel="second axis",
     )
     axes.set_title(f"the same step of {STEP:g}, and N(x) on the circle", fontsize=10)
     axes.legend(frameon=False, fontsize=8.5, loc="upper left")

@@ -279,8 +279,8 @@ def _draw_class_map(
         rgb, extent=limits, origin="lower", aspect="auto", interpolation="nearest"
     )
     axes.set(
-        xlabel="ξ, first axis (dimensionless)",
-        ylabel="ξ, second axis (dimensionless)",
+        xlabel="ξ, first axis",
+        ylabel="ξ, second axis",
         autoscale_on=False,
     )
     axes.locator_params(nbins=5)
@@ -386,7 +386,7 @@ def _draw_displacements(
         axes.annotate(
             name, after, (6, 0), textcoords="offset points", fontsize=7.5, va="center"
         )
-    axes.set(xlabel="first axis (dimensionless)", ylabel="second axis (dimensionless)")
+    axes.set(xlabel="first axis", ylabel="second axis")
     axes.set_title("sequence embeddings ξ", fontsize=9)
 
 
@@ -407,8 +407,8 @@ def _draw_assemblers(axes: Axes, assemblers: np.ndarray) -> np.ndarray:
         xlim=(-reach, reach),
         ylim=(-reach, reach),
         aspect="equal",
-        xlabel="first axis (dimensionless)",
-        ylabel="second axis (dimensionless)",
+        xlabel="first axis",
+        ylabel="second axis",
     )
     norm = float(np.linalg.norm(assemblers))
     axes.set_title(
