@@ -130,10 +130,11 @@ def _movement(panel: Axes, result: xr.Dataset) -> None:
 def _layers(panel: Axes, result: xr.Dataset) -> None:
     """The highest eigenvalue of each layer's block."""
     highest = result["layer_highest"]
-    for place, layer in enumerate(result["layer"].values):
-        ink, label = colours.series_colours()[place % 8], str(layer).replace("_", " ")
+    names = colours.layer_labels(result["layer"].values.tolist())
+    inks = colours.series_colours(len(names))
+    for place, (name, ink) in enumerate(zip(names, inks, strict=True)):
         intervals = intervals_of_frames(highest.isel(layer=place), median_interval)
-        _draw(panel, result["step"].values, intervals, ink, label, band=False)
+        _draw(panel, result["step"].values, intervals, ink, name, band=False)
     has_values = highest.notnull().any() or result["sharpness"].isnull().all()
     if not has_values:
         annotate_panel(panel, "requires the whole Hessian")
