@@ -662,6 +662,10 @@ class Recording:
         """What the user's function measures."""
         if self.evaluate is None:
             return {}
+        if not callable(self.evaluate):
+            raise SettingsError(
+                "evaluate", describe(self.evaluate), "a function of the model"
+            )
         model = self.training.model
         with undisturbed(model, parameters=True):
             metrics = self.evaluate(model)

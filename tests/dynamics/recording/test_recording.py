@@ -202,6 +202,7 @@ def test_values_of_the_loop_are_recorded(path):
             "accuracy of test: found str, allowed is a number",
         ),
         (lambda model: 1.0, None, "evaluate: found a function that returns float"),
+        (3, None, "evaluate: found int"),
     ],
 )
 def test_measured_values_that_do_not_fit_are_refused(path, evaluate, accuracy, message):
