@@ -119,7 +119,7 @@ def audit_report(measured: MeasuredTrajectory) -> Report:
         output.make_table(forces.audit_rows(result)),
         forces.audit_columns(result),
         "\n" + forces.audit_legend(result),
-        figure=lambda: plots.plot_audit(result, measured.path.stem),
+        figure=lambda: plots.plot_audit(result, measured.settings_in_words),
     )
 
 

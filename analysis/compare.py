@@ -16,11 +16,14 @@ from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.record import write_result_and_picture
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.settings_text import setting_texts
+from dynamics.settings_text import describe_settings, setting_texts
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
     import xarray as xr
+
+_MAX_OTHER_SETTINGS = 2
+"""Largest number of settings in a name, besides the main ones."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +86,8 @@ def main(options: Options) -> None:
         )
         result = result.merge(prefixed, combine_attrs="no_conflicts")
     names = [
-        f"{item.attrs['system']}: {name}"
-        for item, name in ((first, options.first.stem), (second, path.stem))
+        describe_settings(dynamics.read_settings(item), _MAX_OTHER_SETTINGS)
+        for item in (first, second)
     ]
     picture = plots.plot_comparison(result, names)
     write_result_and_picture(options, result.assign_attrs(inputs), picture, out)

@@ -63,7 +63,7 @@ def pair_law_report(measured: MeasuredTrajectory) -> Report:
         output.make_table(forces.pair_law_rows(result)),
         forces.pair_law_columns(result),
         "\n" + forces.PAIR_LAW_LEGEND,
-        figure=lambda: plots.plot_pair_law(result, measured.path.stem),
+        figure=lambda: plots.plot_pair_law(result, measured.settings_in_words),
     )
 
 

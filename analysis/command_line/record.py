@@ -23,6 +23,7 @@ from analysis.output.results import origin_of_result
 from analysis.output.tables import Column
 from dynamics.errors import RecordingError, ReportedError, TrajectoryError
 from dynamics.settings import SettingsError
+from dynamics.settings_text import describe_settings
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ class MeasuredTrajectory:
     def together(self) -> tuple[MeasuredTrajectory, ...]:
         """This trajectory and the others."""
         return (self, *self.others)
+
+    @property
+    def settings_in_words(self) -> str:
+        """The main settings and some others, for titles."""
+        return describe_settings(dynamics.read_settings(self.trajectory), 2)
 
 
 FigureSource: TypeAlias = "Figure | Callable[[], Figure | None] | None"

@@ -33,7 +33,7 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
     it has one."""
     audited = "audit_cosine" in comparison
     figure, panels = new_panels([4 / 3] * (9 if audited else 6))
-    _plot_structures(panels[0], panels[1], comparison, names)
+    _plot_structures(panels[0], panels[1], comparison)
     _plot_shape_distances(panels[2], comparison)
     _plot_curve(panels[3], comparison, "speed", "speed of the embedding", "speed")
     _plot_curve(
@@ -82,9 +82,7 @@ def _numbered(names: Sequence[str]) -> list[str]:
     )
 
 
-def _plot_structures(
-    fractions: Axes, counts: Axes, comparison: xr.Dataset, names: Sequence[str]
-) -> None:
+def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> None:
     """Draw the percentages of circles, and histograms of the imperfections of the other
     runs."""
     others = []
@@ -115,8 +113,8 @@ def _plot_structures(
                 counts.hist(values, bins=bins, color=colour, alpha=0.6, density=True)
         if both.max() >= 10_000:
             counts.locator_params(axis="x", nbins=4)
-    fractions.set_xticks([0, 1], [name.split(":")[0] for name in names])
     fractions.set(
+        xticks=[],
         xlim=(-0.7, 1.7),
         ylabel="% of runs",
         title="runs that end as circles, 95% intervals",
