@@ -19,7 +19,7 @@ import dynamics
 from analysis import output, plots
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from analysis.output.results import origin_of_result
+from analysis.output.result_origin import origin_of_result
 from analysis.output.tables import Column
 from dynamics.errors import RecordingError, ReportedError, TrajectoryError
 from dynamics.settings import SettingsError

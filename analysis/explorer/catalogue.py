@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.output import plain_stem
-from analysis.output.results import is_result_of
+from analysis.output.result_origin import is_result_of
 from analysis.panels.common_panels import RecordedRun
 from analysis.statistics.run_success import evaluation_split, success_mask
 from analysis.structures.circles_and_grids import (

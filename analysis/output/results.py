@@ -12,9 +12,6 @@ from dynamics.run_checks import check_trajectory_path
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 
-CREATED = "trajectory_created_at"
-"""Attribute of a result: when its trajectory was created."""
-
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 
@@ -48,20 +45,6 @@ def results_until_interrupted(
         if not results:
             raise
     return results
-
-
-def origin_of_result(trajectory: xr.Dataset) -> dict[str, str]:
-    """The attribute by which a result is known to be of this trajectory, and not of an
-    earlier one in the same file: the time at which the trajectory was created."""
-    return {CREATED: str(trajectory.attrs.get("created_at", ""))}
-
-
-def is_result_of(result: xr.Dataset, trajectory: xr.Dataset, name: str) -> bool:
-    """Whether a stored result is of the trajectory in the file of this name. A result
-    without the time of its trajectory counts if it has the name of the file."""
-    created = origin_of_result(trajectory)[CREATED]
-    same_file = result.attrs.get("trajectory") == name
-    return same_file and result.attrs.get(CREATED, created) == created
 
 
 def check_result_path(out: Path, what: Mapping[str, str]) -> Path:

@@ -21,7 +21,8 @@ from scipy import stats
 
 from analysis import loss_geometry, structures
 from analysis.output.files import plain_stem
-from analysis.output.results import dimensionless, is_result_of
+from analysis.output.result_origin import is_result_of
+from analysis.output.results import dimensionless
 from analysis.statistics.intervals import Interval
 from analysis.statistics.run_success import evaluation_split
 from analysis.transitions.gradient_peaks import fisher_z, mean_rank_correlation

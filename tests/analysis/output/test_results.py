@@ -5,11 +5,8 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_array_equal
 
-from analysis.output.results import (
-    check_result_path,
-    origin_of_result,
-    write_result,
-)
+from analysis.output.result_origin import origin_of_result
+from analysis.output.results import check_result_path, write_result
 from analysis.transitions.lagged_correlations import stored_measure
 from dynamics import ParticleSettings, SettingsError, simulate
 
