@@ -24,6 +24,7 @@ from analysis.command_line.record import (
     Report,
     TrajectoryOptions,
     open_input,
+    settings_in_words,
     write_result_and_picture,
 )
 from dynamics.settings import (
@@ -119,7 +120,7 @@ def audit_report(measured: MeasuredTrajectory) -> Report:
         output.make_table(forces.audit_rows(result)),
         forces.audit_columns(result),
         "\n" + forces.audit_legend(result),
-        figure=lambda: plots.plot_audit(result, measured.settings_in_words),
+        figure=lambda: plots.plot_audit(result, settings_in_words(measured.trajectory)),
     )
 
 

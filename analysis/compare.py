@@ -14,16 +14,16 @@ import dynamics
 from analysis import forces, output, plots, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.record import write_result_and_picture
+from analysis.command_line.record import (
+    settings_in_words,
+    write_result_and_picture,
+)
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.settings_text import describe_settings, setting_texts
+from dynamics.settings_text import setting_texts
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
     import xarray as xr
-
-_MAX_OTHER_SETTINGS = 2
-"""Largest number of settings in a name, besides the main ones."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +85,7 @@ def main(options: Options) -> None:
             {name: f"audit_{name}" for name in (*audit.variables, "run")}
         )
         result = result.merge(prefixed, combine_attrs="no_conflicts")
-    names = [
-        describe_settings(dynamics.read_settings(item), _MAX_OTHER_SETTINGS)
-        for item in (first, second)
-    ]
+    names = [settings_in_words(item) for item in (first, second)]
     picture = plots.plot_comparison(result, names)
     write_result_and_picture(options, result.assign_attrs(inputs), picture, out)
     table = output.make_table(structures.comparison_rows(result))

@@ -16,6 +16,7 @@ from analysis.command_line.record import (
     MeasuredTrajectory,
     ModelOptions,
     Report,
+    settings_in_words,
 )
 from dynamics.settings import ParticleSettings, check_real
 from dynamics.trajectory.selection import Selection
@@ -63,7 +64,9 @@ def pair_law_report(measured: MeasuredTrajectory) -> Report:
         output.make_table(forces.pair_law_rows(result)),
         forces.pair_law_columns(result),
         "\n" + forces.PAIR_LAW_LEGEND,
-        figure=lambda: plots.plot_pair_law(result, measured.settings_in_words),
+        figure=lambda: plots.plot_pair_law(
+            result, settings_in_words(measured.trajectory)
+        ),
     )
 
 

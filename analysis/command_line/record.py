@@ -95,10 +95,10 @@ class MeasuredTrajectory:
         """This trajectory and the others."""
         return (self, *self.others)
 
-    @property
-    def settings_in_words(self) -> str:
-        """The main settings and some others, for titles."""
-        return describe_settings(dynamics.read_settings(self.trajectory), 2)
+
+def settings_in_words(trajectory: xr.Dataset) -> str:
+    """The main settings of a trajectory and up to two others, for titles and legends."""
+    return describe_settings(dynamics.read_settings(trajectory), 2)
 
 
 FigureSource: TypeAlias = "Figure | Callable[[], Figure | None] | None"
@@ -278,9 +278,11 @@ class Analysis:
         trajectories: Sequence[xr.Dataset],
         outs: Sequence[Path],
     ) -> list[MeasuredTrajectory]:
-        """The measurements that have a report of their own, up to the first one that an
-        interruption ended early. An error in one of several trajectories does not lose
-        the results of those before."""
+        """The measurements of all trajectories; one with the others if the analysis
+        combines them.
+
+        If SIGINT ends one early, those after it are left out. If an error ends one, the
+        results of those before it are written."""
         measurements: list[MeasuredTrajectory] = []
         try:
             for measured in self._measure(options, paths, trajectories):
@@ -299,7 +301,7 @@ class Analysis:
     def _measure(
         self, options: Any, paths: Sequence[Path], trajectories: Sequence[xr.Dataset]
     ) -> Iterator[MeasuredTrajectory]:
-        """The measurement of each trajectory."""
+        """Measure one trajectory after the other."""
         selection: Selection = options.selection
         first: xr.Dataset | None = None
         names = self._option_names()

@@ -21,10 +21,10 @@ from analysis.committors.growing_modes import (
     GROWING,
     check_growing_direction,
     growing_directions,
+    with_growing_modes,
 )
 from analysis.committors.outcomes import Outcome, ends_so, find_outcome
 from analysis.linearization.eigenmodes import StateModes
-from analysis.output.results import dimensionless
 from analysis.statistics.intervals import binomial_interval
 from dynamics.copies import branch_copies
 from dynamics.randomness import random_stream
@@ -236,7 +236,7 @@ class _Counts:
             bar.update(ends.sizes["run"] // (self.copies * len(self.sizes)))
 
     def portions(self, groups: Sequence[Starts], bar: tqdm) -> Iterator[Portion]:
-        """The states of each group, in portions, with the options of `branch_copies`."""
+        """Divide the states of each group into portions that are computed together."""
         most = PORTION if self.scheduler is None else PORTION // 10
         width = max(1, most // (self.copies * len(self.sizes)))
         for group in groups:
@@ -354,7 +354,6 @@ class _Counts:
         places = {step: at for at, step in enumerate(result["step"].values.tolist())}
         for (run, step), modes in self.modes.items():
             growing[run, places[step]] = modes.growing
-        meaning = dimensionless("number of growing modes")
-        return result.assign(
-            growing_modes=(("run", "step"), growing, meaning)
-        ).assign_attrs(direction=GROWING, states_without_growth=without_growth)
+        return with_growing_modes(result, growing).assign_attrs(
+            direction=GROWING, states_without_growth=without_growth
+        )

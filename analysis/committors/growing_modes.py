@@ -50,8 +50,8 @@ class GrowingDirections(NamedTuple):
     """Displacements along the fastest modes of states."""
 
     directions: dict[str, np.ndarray]
-    """Arrays (run, ...) by the names of the variables of a state, for all runs of the
-    trajectory, 0 for those without a growing mode."""
+    """A displacement of each variable of a state: an array (run, ...) for all runs of
+    the trajectory, 0 for runs without a growing mode."""
     modes: dict[int, StateModes]
     """Modes by the index of the run."""
 
@@ -83,15 +83,23 @@ def growing_directions(
 def check_growing_direction(trajectory: xr.Dataset) -> None:
     """Raise SettingsError if the modes of a trajectory cannot be computed."""
     try:
-        _modes_of_first_state(trajectory)
+        _check_modes(trajectory)
     except TrajectoryError as error:
         allowed = f"only where modes can be computed: {error}"
         raise SettingsError("direction", GROWING, allowed) from None
 
 
-def _modes_of_first_state(trajectory: xr.Dataset) -> StateModes:
-    states = exact_states(trajectory, {0: int(trajectory["step"][0])})
-    return next(state_modes(states))
+def _check_modes(trajectory: xr.Dataset) -> None:
+    """Raise TrajectoryError if `state_modes` cannot compute the modes of a trajectory.
+    Those of particles are not computed here."""
+    state_modes(exact_states(trajectory, {0: int(trajectory["step"][0])}))
+
+
+def with_growing_modes(result: xr.Dataset, counts: np.ndarray) -> xr.Dataset:
+    """The result of `committor` with the numbers of growing modes (run, step) of its
+    states, NaN for those that are not known."""
+    meaning = dimensionless("number of growing modes")
+    return result.assign(growing_modes=(("run", "step"), counts, meaning))
 
 
 def count_growing_modes(
@@ -134,7 +142,7 @@ def count_growing_modes(
     if "growing_modes" in result or not is_particles:
         return result
     try:
-        _modes_of_first_state(trajectory)
+        _check_modes(trajectory)
     except TrajectoryError:
         return result
     is_measured = result["trials"].isel(displacement=0).transpose("step", "run") > 0
@@ -153,7 +161,4 @@ def count_growing_modes(
                     bar.update()
         except KeyboardInterrupt:
             frames_left += total - int(np.isfinite(counts).sum())
-    meaning = dimensionless("number of growing modes")
-    return result.assign(
-        growing_modes=(("run", "step"), counts.T, meaning)
-    ).assign_attrs(frames_left=frames_left)
+    return with_growing_modes(result, counts.T).assign_attrs(frames_left=frames_left)

@@ -114,9 +114,9 @@ def _highest_peaks(trajectory: xr.Dataset) -> np.ndarray:
 
 
 def describe_events(result: xr.Dataset) -> str:
-    """How many runs are decided before each event of `add_events`, and how many modes
-    grow at first, at the decision and at the end, in a line each that begins with a
-    line break."""
+    """Text that says for each event of `add_events` how many runs are decided before
+    it, and how many modes grow in the first state, at the decision and in the last
+    state. Each line begins with a line break."""
     decided = result["decision_step"].values
     lines = []
     for event in result["event"].values.tolist():

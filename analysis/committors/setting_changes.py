@@ -14,7 +14,7 @@ from dynamics.settings import SettingsError
 from dynamics.trajectory.schema import read_settings
 
 _KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
-"""Descriptions of the values of settings; others are words."""
+"""Words for the types of single values, for messages."""
 
 
 def changed_settings(trajectory: xr.Dataset, words: Sequence[str]) -> dict[str, Any]:

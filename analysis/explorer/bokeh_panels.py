@@ -326,8 +326,9 @@ def _add_pixels(
 def pixel_columns(
     layer: Map | Image, values: np.ndarray, palette: np.ndarray, edges: bool
 ) -> dict[str, list[np.ndarray]]:
-    """Columns of a data source for a map or a matrix (row, column): its pixels, and the
-    indices of classes or levels. palette, edges: as from `pixel_palette`."""
+    """Columns of the data source of a map or a matrix (row, column): the pixels to draw,
+    and for each cell the index of its class or level. palette, edges: as from
+    `pixel_palette`."""
     numbers = np.asarray(values, np.uint16)
     if isinstance(layer, Image):
         numbers = encode_layer(layer, values[None])[0].reshape(values.shape)

@@ -92,7 +92,7 @@ class TrainingPage(LivePage):
         return {**run.scores(), **counts}
 
     def map(self, panel: LivePanel) -> dict[str, np.ndarray]:
-        """The class map, and the pair sums on it."""
+        """Arrays of the class map and of the marks of pair sums, by layer."""
         pairs = all_pairs(self.run.settings.n)
         sums = panel.fit(self.run.embedding[pairs].sum(axis=1))
         ticks = (2 * np.arange(MAP_SIDE) + 1 - MAP_SIDE) / MAP_SIDE * panel.reach

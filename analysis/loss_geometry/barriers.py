@@ -161,8 +161,8 @@ State = tuple[torch.Tensor, dict[str, torch.Tensor]]
 def match_units(
     model: RecordedModel, first: State, second: State, units: Units
 ) -> State:
-    """The second state with its hidden units permuted so that the inner product of the
-    units' parameters with the first ones is largest."""
+    """The second state after a permutation of its hidden units: the one for which the
+    inner product of the units' parameters with those of the first state is largest."""
     target, weights = model.unflatten(first[0]), model.unflatten(second[0])
     axes = {name: axis for name, axis in units.items() if name in weights}
     first_units, second_units = (

@@ -170,8 +170,8 @@ def pair_sum_points(
     filled: np.ndarray | None = None,
     size: float = 1.0,
 ) -> Points:
-    """Markers of the sums of pairs (pair, 2) of N tokens, coloured by modular sum.
-    size: area relative to the usual one."""
+    """Markers of the pair sums of N tokens, coloured by the sum modulo N. pairs: (pair,
+    2) tokens. size: area relative to the default."""
     residue = modular_sum(pairs, n)
     names = tuple(f"{i} + {j} = {c}" for (i, j), c in zip(pairs, residue, strict=True))
     rgb = colours.class_colours(n)[residue]

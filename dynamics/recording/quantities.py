@@ -144,8 +144,8 @@ def tied_names(state: Mapping[str, torch.Tensor]) -> dict[str, str]:
 def with_tied(
     tensors: Mapping[str, torch.Tensor], attributes: Mapping[str, Any]
 ) -> dict[str, torch.Tensor]:
-    """The tensors of a state dict with the further names that the attributes of its
-    trajectory give them."""
+    """The tensors by all their names: a trajectory stores a tensor that has several
+    names once, and lists the other names in an attribute (`TIED`)."""
     names = json.loads(attributes.get(TIED, "{}"))
     tied = {name: tensors[first] for name, first in names.items() if first in tensors}
     return {**tensors, **tied}
@@ -299,8 +299,9 @@ def _trained_parameters(
 def recorded_weights(
     model: torch.nn.Module, groups: ParameterGroups
 ) -> dict[str, Quantity]:
-    """The trained parameters, and as buffers the other parameters and the buffers of the
-    state dict that are floating-point and finite, by the names of their variables.
+    """The trained parameters and what else the model computes with, by the names of
+    their variables. Parameters that are not trained are recorded as buffers; buffers
+    that are not floating-point or not finite, or not in the state dict, are left out.
     Raises SettingsError for complex parameters."""
     state, trained = model.state_dict(), _trained_parameters(model, groups)
     for name, parameter in trained.items():

@@ -151,7 +151,7 @@ def test_states_without_a_growing_mode_are_left_out():
 
 
 def begins_late(ends):
-    """Whether copies begin from step 21 on; the runs themselves end so."""
+    """True for the runs themselves and for copies that begin at step 21 or later."""
     return ((ends["displacement"] == 0) | (ends["from_step"] >= 21)).values
 
 

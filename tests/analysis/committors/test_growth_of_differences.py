@@ -153,9 +153,9 @@ def active_units(trajectory):
 
 
 def test_exponents_jump_where_a_difference_switches_a_hidden_unit(monkeypatch):
-    """The gradient of a ReLU network jumps there: with larger differences, the
-    exponents of two runs differ from those of the derivatives, and these are the runs
-    in which a unit of a copy is active for another set of pairs."""
+    """The gradient of a ReLU network jumps where a unit becomes active for other pairs.
+    With differences of this size that happens in two runs, and only in these the
+    exponents differ from those of the derivatives."""
     source = simulate(DESCENT, runs=6, steps=28)
     switches = np.zeros(6, int)
 

@@ -820,7 +820,7 @@ def test_evaluation_leaves_the_model_and_the_generators_as_they_were(tmp_path):
 
 
 class HalfTrained(torch.nn.Module):
-    """A layer that is trained on the outputs of one that is not."""
+    """A trained layer after a layer that is not trained."""
 
     def __init__(self):
         super().__init__()
@@ -833,8 +833,9 @@ class HalfTrained(torch.nn.Module):
 
 @pytest.mark.parametrize("part", ["", "head"])
 def test_parameters_that_are_not_trained_are_buffers(path, part):
-    """Whether the optimizer has them or not; another instance of the model has the
-    recorded loss, which is differentiated by the trained parameters only."""
+    """Parameters without gradients are recorded as buffers, whether the optimizer holds
+    them or not. Another instance of the model has the recorded loss, and only trained
+    parameters have derivatives."""
     model, (x, labels) = HalfTrained(), (torch.randn(8, 3), torch.arange(8) % 2)
     trained = model.get_submodule(part).parameters()
     optimizer = torch.optim.Adam(trained, lr=0.01)
