@@ -10,7 +10,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dynamics import SparseSettings, sample_sequences, sparse_sum
 from dynamics.networks.clustering_head import ClusteringHead
-from tests.plain_torch import loss_and_accuracy, plain_optimizer
+from dynamics.training.minibatches import epoch_orders
+from tests.plain_torch import PlainRun, loss_and_accuracy, plain_optimizer
 
 
 class Net(torch.nn.Module):
@@ -37,12 +38,15 @@ class Net(torch.nn.Module):
         return zeta @ self.embedding.weight.T
 
 
-class Run:
+class Run(PlainRun):
     """A run with the same initial weights and data as the run of this seed in an
     ensemble."""
 
+    transposed = ("assembler",)
+
     def __init__(self, s: SparseSettings, seed: int) -> None:
-        self.s, self.net, seeds = s, Net(s), np.array([seed])
+        self.s, self.net, self.seed = s, Net(s), seed
+        seeds = np.array([seed])
         first = ClusteringHead(s).initial(seeds)
         self.named = {
             "embedding": self.net.embedding.weight,
@@ -52,12 +56,12 @@ class Run:
             "receptor": self.net.receptor.weight,
             "receptor_bias": self.net.receptor.bias,
             "transform_bias": self.net.assembler.bias,
+            "assembler": self.net.assembler.weight,
         }
         with torch.no_grad():
             for name, parameter in self.named.items():
-                parameter.copy_(torch.from_numpy(first[name][0]))
-            self.net.assembler.weight.copy_(torch.from_numpy(first["assembler"][0].T))
-        self.named["assembler"] = self.net.assembler.weight.T
+                values = torch.from_numpy(first[name][0])
+                parameter.copy_(values.T if name in self.transposed else values)
         self.splits = {}
         for split in ("train", "test"):
             tokens = sample_sequences(s, seeds, split)[0]
@@ -81,21 +85,28 @@ class Run:
         groups.append({"params": [heavy], "lr": rate, "weight_decay": decay})
         self.rule = plain_optimizer(s, groups)
 
-    def epoch(
-        self, order: np.ndarray | None = None, batches: int | None = None
-    ) -> None:
-        """Train for one epoch, or its first `batches` mini-batches, in a given order or
-        in that of the DataLoader."""
-        sampler = None if order is None else order.tolist()
-        loader = DataLoader(
-            self.splits["train"], self.s.batch, shuffle=sampler is None, sampler=sampler
-        )
-        for number, (tokens, target) in enumerate(loader):
-            if number == batches:
-                break
-            self.rule.zero_grad()
-            torch.nn.functional.cross_entropy(self.net(tokens), target).backward()
-            self.rule.step()
+    def parameters_by_name(self) -> dict[str, torch.Tensor]:
+        return self.named
+
+    def update(self, step: int) -> float:
+        """Make the update of a step. GELU has no threshold, from which the distance is
+        infinite."""
+        epoch, batch = divmod(step, self.s.epoch_steps)
+        order = epoch_orders(np.array([self.seed]), epoch, self.s.data)[0]
+        items = order[batch * self.s.batch :][: self.s.batch]
+        self.step(*self.splits["train"][items])
+        return float("inf")
+
+    def step(self, tokens: torch.Tensor, target: torch.Tensor) -> None:
+        self.rule.zero_grad()
+        torch.nn.functional.cross_entropy(self.net(tokens), target).backward()
+        self.rule.step()
+
+    def epoch(self) -> None:
+        """Train for one epoch, in the order of a DataLoader."""
+        loader = DataLoader(self.splits["train"], self.s.batch, shuffle=True)
+        for tokens, target in loader:
+            self.step(tokens, target)
 
     @torch.no_grad()
     def scores(self, split: str) -> tuple[float, float]:

@@ -24,6 +24,7 @@ from dynamics import (
 )
 from dynamics.system_creation import create_system
 from dynamics.trajectory.schema import DIVERGED
+from tests.dynamics.training.single_updates import assert_same_updates_on
 
 pytestmark = pytest.mark.cuda
 
@@ -50,9 +51,8 @@ def run(settings, runs=4, steps=20, **options):
 
 @EACH_SYSTEM
 def test_networks_train_as_on_a_cpu(settings):
-    here = simulate(settings, 4, steps=20, every=5, device="cpu")
-    for name, values in run(settings).data_vars.items():
-        np.testing.assert_allclose(values, here[name], atol=1e-3, err_msg=name)
+    here, there = (create_system(settings, device) for device in ("cpu", "cuda"))
+    assert_same_updates_on(here, there, 4, 20)
 
 
 @EACH_SYSTEM

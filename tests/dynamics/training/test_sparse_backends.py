@@ -17,6 +17,7 @@ from dynamics import (
     simulate,
 )
 from dynamics.networks import ClusteringHead
+from dynamics.system_creation import create_system
 from dynamics.tasks import (
     evaluation_sequences,
     sample_sequences,
@@ -27,6 +28,7 @@ from dynamics.tasks import (
 from dynamics.training.minibatches import epoch_orders, index_bits, shuffle_keys
 from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBackend
 from dynamics.trajectory.schema import DIVERGED
+from tests.dynamics.training.single_updates import assert_updates_of_plain_runs
 from tests.plain_head import Run
 
 SMALL = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
@@ -172,24 +174,21 @@ TRAINED = [
 @pytest.mark.parametrize(
     "s", TRAINED, ids=lambda s: f"{s.optimizer}-{s.vocab}-{s.batch}"
 )
-def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s):
-    """Two epochs and part of a third."""
-    third = (s.epoch_steps + 1) // 2
-    trajectory = run(18, 2 * s.epoch_steps + third, s, seed=3)
-    for member in (0, 17):
-        alone, seed = Run(s, 3 + member), np.array([3 + member])
-        for epoch, batches in enumerate((None, None, third)):
-            alone.epoch(epoch_orders(seed, epoch, s.data)[0], batches)
-        last = trajectory.isel(run=member, step=-1)
-        for name, expected in alone.named.items():
+def test_updates_are_those_of_a_plain_loop(s):
+    """Each of two epochs and of a part of a third, from the same state."""
+    runs = {row: Run(s, 3 + row) for row in (0, 17)}
+    for plain in runs.values():
+        plain.net.double()
+    updates = 2 * s.epoch_steps + (s.epoch_steps + 1) // 2
+    system = create_system(s, "cpu")
+    state = assert_updates_of_plain_runs(system, np.arange(3, 21), runs, updates)
+    frame = system.observe(state)
+    for row, plain in runs.items():
+        for index, split in enumerate(("train", "test")):
+            loss, accuracy = plain.scores(split)
+            np.testing.assert_allclose(frame["loss"][row, index], loss, rtol=1e-5)
             np.testing.assert_allclose(
-                last[name], expected.detach(), atol=3e-4, err_msg=name
-            )
-        for split in ("train", "test"):
-            loss, accuracy = alone.scores(split)
-            np.testing.assert_allclose(last["loss"].sel(split=split), loss, rtol=1e-3)
-            np.testing.assert_allclose(
-                last["accuracy"].sel(split=split), accuracy, atol=0.0101
+                frame["accuracy"][row, index], accuracy, atol=0.0101
             )
 
 
