@@ -81,13 +81,19 @@ def print_sweep(
         print("imperfections: mean of the runs that are no circle", file=options.log)
 
 
-if __name__ == "__main__":
-    script = next((word for word in sys.argv[1:2] if word.endswith(".py")), None)
+def run_sweep(words: Sequence[str]) -> None:
+    """Run the command of these words, whose options depend on its first one: a system,
+    or a training script."""
+    script = next((word for word in words[:1] if word.endswith(".py")), None)
     with exit_on_settings_error():
         import_external_systems()
         if script is None:
-            check_sweep_system(sys.argv[1:])
-            Options = sweep_command_options(SETTINGS_CLASSES)
+            check_sweep_system(words)
+            options = sweep_command_options(SETTINGS_CLASSES)
         else:
-            Options = script_sweep_options(sweeps.load_script(script))
-    run_command(main if script is None else sweep_script, Options, "sims.sweep")
+            options = script_sweep_options(sweeps.load_script(script))
+    run_command(main if script is None else sweep_script, options, "sims.sweep")
+
+
+if __name__ == "__main__":
+    run_sweep(sys.argv[1:])

@@ -134,7 +134,9 @@ def typed(monkeypatch, capsys):
         module, code = importlib.import_module(program), 0
         monkeypatch.setattr("sys.argv", [program, *map(str, words)])
         try:
-            if hasattr(module, "ANALYSIS"):
+            if program == "sims.sweep":
+                module.run_sweep([*map(str, words)])
+            elif hasattr(module, "ANALYSIS"):
                 analysis = module.ANALYSIS
                 run_command(analysis.main, analysis.options, program)
             else:

@@ -638,7 +638,7 @@ def test_known_systems_import_nothing(monkeypatch):
         read_settings(open_trajectory("p.nc").assign_attrs(system="pendulum"))
 
 
-def test_from_the_shell(monkeypatch, capsys):
+def test_from_the_shell(monkeypatch, capsys, typed):
     """Run the file itself, and then a command that knows nothing of it."""
 
     def program(run, name, words):
@@ -651,7 +651,7 @@ def test_from_the_shell(monkeypatch, capsys):
 
     def sweep_command(modules, words):
         monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, modules)
-        return program(runpy.run_module, "sims.sweep", words)
+        return typed("sims.sweep", *words.split())
 
     code, out, err = program(
         runpy.run_path, str(DOCS / "momentum.py"), "--n 5 --runs 3 --steps 20"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import analysis
-import sims.sweep
+import sims
 from analysis import clustering_heads
 from analysis.command_line.help_texts import option_names
 from dynamics import (
@@ -214,8 +214,6 @@ def test_no_option_takes_any_hostile_value(refuses, line):
 def test_a_sweep_of_a_script_takes_no_hostile_value(refuses, folder, monkeypatch):
     options = script_sweep_options(load_script(folder / "own.py"))
     monkeypatch.setattr(sweeps, "compute_missing_runs", refuse_to_compute)
-    monkeypatch.setattr(sims.sweep, "Options", options)
-    monkeypatch.setattr(sims.sweep, "main", sims.sweep.sweep_script)
     for name in option_names(options)[0]:
         for word in HOSTILE[::3]:
             refuses("sims.sweep", "own.py", f"--{name.replace('_', '-')}={word}")
