@@ -17,7 +17,7 @@ PAGE = 240.0
 
 def faults(figure: Figure, column: bool = False) -> list[str]:
     """What is wrong with a figure, a line each."""
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     texts = {name: text.get_window_extent() for name, text in _texts(figure)}
     level = {name: box for name, box in texts.items() if not name.startswith("/")}
     whole = figure.bbox

@@ -3,9 +3,6 @@
 import contextlib
 import copy
 import dataclasses
-import io
-import runpy
-import sys
 import warnings
 
 import matplotlib.pyplot as plt
@@ -111,8 +108,6 @@ PAPER_FIGURES = [
     *("ca1", "ca2", "ca3", "ca4", "ca5"),
     *("vc1", "vc8", "vc12", "vc16"),
 ]
-LAYOUTS = [("screen", False), ("paper", False), ("paper", True)]
-"""The style `dark` has the layout of `screen`."""
 
 
 MODEL_FILE = """
@@ -161,36 +156,44 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture
-def run_command(runs, monkeypatch):
+def run_command(runs, monkeypatch, typed):
     """A function that runs a command line in the folder of the runs."""
     monkeypatch.chdir(runs)
 
     def run(line, package="analysis"):
         program, *arguments = line.split()
-        monkeypatch.setattr(sys, "argv", [program, *arguments])
-        with contextlib.redirect_stdout(io.StringIO()):
-            module = f"{package}.{program}"
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        code, _, errors = typed(f"{package}.{program}", *arguments)
+        assert code == 0, errors
 
     yield run
     plt.close("all")
 
 
-class Recorder:
-    """Keeps what draws a figure, to draw it again in other styles."""
+class Drawings:
+    """Checks each figure that a command saves instead of saving it, and keeps what
+    draws the figure, to draw it again in another style."""
 
     def __init__(self, monkeypatch):
-        self.drawings = []
+        self.functions, self.faults = [], []
         for name in plots.__all__:
             if name.startswith("plot_") or name == "class_map_figure":
-                monkeypatch.setattr(plots, name, self.keep(getattr(plots, name)))
+                monkeypatch.setattr(plots, name, self.kept(getattr(plots, name)))
+        monkeypatch.setattr(plots, "save_figure", self.check)
 
-    def keep(self, plot):
+    def kept(self, plot):
         def draw(*arguments, **options):
-            self.drawings.append(lambda: plot(*arguments, **options))
+            self.functions.append(lambda: plot(*arguments, **options))
             return plot(*arguments, **options)
 
         return draw
+
+    def check(self, figure, path):
+        self.faults += faults(figure)
+
+    def check_again(self, style, column):
+        with no_layout_warnings(self.faults), plots.use_style(style, column):
+            for draw in self.functions:
+                self.faults += faults(draw(), column)
 
 
 @contextlib.contextmanager
@@ -217,17 +220,17 @@ def test_the_style_dark_differs_from_screen_only_in_its_colours():
         *(("sims", line) for line in SIMULATIONS),
     ],
 )
-def test_figures_of_commands(package, line, run_command, monkeypatch):
-    recorder = Recorder(monkeypatch)
-    run_command(line, package)
-    assert recorder.drawings
-    found = []
-    for style, column in LAYOUTS:
-        with no_layout_warnings(lines := []), plots.use_style(style, column):
-            for draw in recorder.drawings:
-                lines += faults(draw(), column)
-        found += [f"{style} {column}: {words}" for words in lines]
-    assert not found, "\n".join(found)
+def test_figures_of_commands(package, line, run_command, monkeypatch, request):
+    """On the screen, as the command draws them, and in a column; with `make test-all`
+    on the width of a page, too. The style `dark` has the layout of `screen`."""
+    drawings = Drawings(monkeypatch)
+    with no_layout_warnings(drawings.faults):
+        run_command(line, package)
+    assert drawings.functions
+    drawings.check_again("paper", True)
+    if not request.config.option.markexpr:
+        drawings.check_again("paper", False)
+    assert not drawings.faults, "\n".join(drawings.faults)
 
 
 @pytest.mark.parametrize("line", FRAMES)
@@ -239,7 +242,8 @@ def test_frames(line, run_command, monkeypatch):
         path.write_bytes(b"")
 
     monkeypatch.setattr(plots.PanelGrid, "save", check)
-    for style, column in LAYOUTS[: 2 if "all" in line else 3]:  # too many for a column
+    layouts = [("screen", False), ("paper", "all" not in line)]  # too many for a column
+    for style, column in layouts:
         state[:] = style, column
         with no_layout_warnings(found):
             run_command(f"frame {line} --style {style}{' --column' * column}")
