@@ -59,11 +59,11 @@ gpu-check: .venv/full
 	$(PYTHON) -m venv .venv
 
 .venv/core: .venv/bin/python setup.cfg pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@
 
 .venv/full: .venv/bin/python setup.cfg pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
 	# torchvision comes with curvlinops, which does not use it. Built for CUDA, it makes
 	# transformers fail beside a torch without CUDA.
 	$(BIN)/python -m pip uninstall --quiet --disable-pip-version-check --yes torchvision

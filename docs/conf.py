@@ -32,6 +32,12 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 
+if tags.has("short"):  # noqa: F821, a name that Sphinx defines
+    # the tests build the site without the pages of source code and without running
+    # the notebooks
+    extensions.remove("sphinx.ext.viewcode")
+    nb_execution_mode = "off"
+
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 nb_execution_in_temp = True

@@ -1,4 +1,4 @@
-"""The notebooks in docs/notebooks. The test of the documentation site executes them."""
+"""The notebooks in docs/notebooks. A slow test of the documentation site runs them."""
 
 import re
 

@@ -1,5 +1,5 @@
-"""The documentation site is built, with its notebooks; its links lead somewhere; it
-loads nothing from elsewhere."""
+"""The documentation site is built; its links lead somewhere; it loads nothing from
+elsewhere. `make test-all` also runs its notebooks."""
 
 import os
 import re
@@ -45,11 +45,8 @@ class Page(HTMLParser):
             self.loaded.append(result[LOADED[tag]])
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The folder of the built site, and a dict from the path of each page to the parsed
-    page."""
-    folder = tmp_path_factory.mktemp("site")
+def build_site(folder, *options):
+    """Build the site in a folder; return the folder of its pages."""
     command = [
         sys.executable,
         "-m",
@@ -59,6 +56,7 @@ def site(tmp_path_factory):
         "--quiet",
         "-d",
         "trees",
+        *options,
     ]
     done = subprocess.run(
         [*command, ROOT / "docs", folder / "html"],
@@ -68,7 +66,14 @@ def site(tmp_path_factory):
         capture_output=True,
     )
     assert done.returncode == 0, done.stderr
-    html = folder / "html"
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site, built without pages of source code and outputs of
+    notebooks, and a dict from the path of each page to the parsed page."""
+    html = build_site(tmp_path_factory.mktemp("site"), "-t", "short")
     return html, {
         path: Page(path.read_text())
         for path in html.rglob("*.html")
@@ -113,14 +118,16 @@ def test_the_site_loads_nothing_from_another_host(site):
     assert external == styles == []
 
 
-def test_formulas_are_mathml_and_notebooks_show_their_outputs(site):
+def test_formulas_are_mathml(site):
     folder, _ = site
     assert "<math " in (folder / "guides" / "networks.html").read_text()
+
+
+@pytest.mark.slow
+def test_notebooks_run_and_show_their_outputs(tmp_path):
+    pages = build_site(tmp_path) / "notebooks"
     for notebook in (ROOT / "docs" / "notebooks").glob("*.ipynb"):
-        assert (
-            'class="cell_output'
-            in (folder / "notebooks" / f"{notebook.stem}.html").read_text()
-        )
+        assert 'class="cell_output' in (pages / f"{notebook.stem}.html").read_text()
 
 
 @pytest.mark.parametrize(

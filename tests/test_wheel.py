@@ -11,6 +11,7 @@ from matplotlib.image import imread
 from dynamics import ParticleSettings, simulate
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
 PACKAGES = ("analysis", "dynamics", "sims")
 
 

@@ -181,7 +181,12 @@ def still_trajectory(embedding: np.ndarray) -> xr.Dataset:
 
 
 @pytest.mark.parametrize(
-    ("n", "dim", "rank", "runs"), [(11, 2, 2, 60), (29, 32, 2, 150), (29, 32, 8, 150)]
+    ("n", "dim", "rank", "runs"),
+    [
+        (11, 2, 2, 60),
+        pytest.param(29, 32, 2, 150, marks=pytest.mark.slow),
+        (29, 32, 8, 60),
+    ],
 )
 def test_embeddings_without_structure_rarely_form_one(generator, n, dim, rank, runs):
     """Also those of few and unequal axes among many, which differ from normal noise."""

@@ -62,6 +62,11 @@ def test_a_chapter_opens_by_its_address_moves_and_fits(story, chromium_page, cha
     for width, height in ((1400, 900), (900, 700), (390, 844)):
         chromium_page.set_viewport_size({"width": width, "height": height})
         assert chromium_page.evaluate(OVERFLOW) == 0
+    chromium_page.wait_for_timeout(300)  # on a phone text and picture are both visible
+    for place in (".text p", ".picture canvas"):
+        for item in chromium_page.locator(place).all():
+            box = item.bounding_box()
+            assert box["y"] + box["height"] <= 844
 
 
 def open_tab(page):
@@ -158,19 +163,6 @@ def test_digits_open_chapters_and_their_python_is_copied(story, chromium_page):
         assert words in text
         compile(text, "story", "exec")
         page.get_by_text("Python copied").wait_for(state="hidden")
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_on_a_phone_text_and_picture_are_visible_together(
-    story, chromium_page, chapter
-):
-    page = chromium_page
-    page.set_viewport_size({"width": 390, "height": 844})
-    open_page(page, f"{story.address}#{chapter}")
-    page.wait_for_timeout(300)
-    for place in (".text p", ".picture canvas"):
-        for box in [item.bounding_box() for item in page.locator(place).all()]:
-            assert box["y"] + box["height"] <= 844
 
 
 def test_a_click_on_numbers_shows_their_sum(story, chromium_page):

@@ -51,7 +51,12 @@ def test_a_quadratic_minimum_has_its_closed_form():
 
 
 @pytest.mark.parametrize(
-    ("powers", "threshold"), [((1, 1), 0.5), ((1, 2), 0.25), ((2, 2), 0.25)]
+    ("powers", "threshold"),
+    [
+        ((1, 1), 0.5),
+        pytest.param((1, 2), 0.25, marks=pytest.mark.slow),
+        pytest.param((2, 2), 0.25, marks=pytest.mark.slow),
+    ],
 )
 def test_products_of_powers_have_the_mean_of_their_density(powers, threshold):
     """The loss (x^a y^b)^2, whose real log canonical threshold is 1 / (2 max(a, b))."""

@@ -1,7 +1,5 @@
 """Sweeps of training scripts of one's own."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import dask
@@ -184,24 +182,16 @@ def test_wrong_axes_are_refused(script, axes, words):
         script_design(script, script.settings(), axes)
 
 
-def test_the_command_prints_a_table_and_draws(script):
+def test_the_command_prints_a_table_and_draws(script, typed):
     words = ["own.py", "--lr", "0.1", "0.2", "--runs", "2", "--csv", "own.csv"]
-    command = [sys.executable, "-m", "sims.sweep"]
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(Path.cwd())}
-
-    def run(*words):
-        return subprocess.run(
-            [*command, *words], capture_output=True, text=True, env=environment
-        )
-
-    done = run(*words)
-    assert done.returncode == 0, done.stderr
-    assert "(4 computed, 0 found)" in done.stdout
+    code, printed, errors = typed("sims.sweep", *words)
+    assert code == 0, errors
+    assert "(4 computed, 0 found)" in printed
     assert len(list(Path("runs").glob("sweep-own-*.png"))) == 1
     table = pd.read_csv("own.csv")
     design = script_design(script, script.settings(), {"lr": [0.1, 0.2]}, runs=2)
     loss = combine_runs(design)["final_loss"].mean("run")
     assert_allclose(table["train_loss"], loss[:, 0])
-    wrong = run("own.py", "--lr", "much")
-    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
-    assert "--lr" in wrong.stderr
+    code, _, errors = typed("sims.sweep", "own.py", "--lr", "much")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "--lr" in errors
