@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-all lint docs bench gpu-check browser wheel clean
+.PHONY: help demo test test-all test-portable lint docs bench gpu-check browser wheel clean
 
 help:
 	@echo "make demo       set up the light core and reproduce a row of a table in a minute"
 	@echo "make test       set up everything, check style, types and imports, and run the tests"
 	@echo "make test-all   the same with the slow tests"
+	@echo "make test-portable  run the numeric tests as on other processors, versions, users and places; for releases"
 	@echo "make browser    install Debian's Chromium and axe-core, without which the tests of the explorer's page are skipped"
 	@echo "make docs       build the documentation site into docs/_build, and run its notebooks"
 	@echo "make bench      run the benchmarks in this environment"
@@ -23,6 +24,9 @@ test: lint
 
 test-all: lint
 	$(BIN)/python -m pytest
+
+test-portable: .venv/full
+	$(BIN)/python -m tests.portability
 
 lint: .venv/full
 	$(BIN)/ruff check .
