@@ -196,8 +196,6 @@ def run_tests(condition: Condition, words: Sequence[str]) -> tuple[bool, str]:
             "-q",
             "-m",
             "not slow",
-            "--durations=0",
-            "--durations-min=1000",
             "-p",
             "no:cacheprovider",
             f"--basetemp={place}/tests",
@@ -214,10 +212,12 @@ def run_tests(condition: Condition, words: Sequence[str]) -> tuple[bool, str]:
             stderr=subprocess.STDOUT,
             text=True,
         )
-    lines = done.stdout.strip().splitlines() or [""]
     if done.returncode:
-        print(*lines[-60:], sep="\n", file=sys.stderr)
-    return done.returncode == 0, lines[-1].strip("= ")
+        print(*done.stdout.splitlines()[-60:], sep="\n", file=sys.stderr)
+    counts = re.findall(
+        r"^.*\b\d+ (?:passed|failed|error).*$", done.stdout, re.MULTILINE
+    )
+    return done.returncode == 0, counts[-1].strip("= ") if counts else "no tests"
 
 
 def runs(program: str) -> bool:
