@@ -85,12 +85,11 @@ def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
             (1.0, high),
         )
     )
-    middle, *ends = (_first_at_half(time, values) for values in (fraction, low, high))
-    median = (
-        Interval(middle, *ends)
-        if events >= _FEWEST_EVENTS
-        else Interval(middle, math.nan, math.nan)
-    )
+    median = Interval(_median_time(times, observed), math.nan, math.nan)
+    if events >= _FEWEST_EVENTS:
+        median = median._replace(
+            low=_first_at_half(time, low), high=_first_at_half(time, high)
+        )
     return SurvivalCurve(len(times), events, median, time, fraction, low, high)
 
 
@@ -155,7 +154,29 @@ def _censored_data(times: np.ndarray, observed: np.ndarray) -> stats.CensoredDat
     return stats.CensoredData(uncensored=times[observed], right=times[~observed])
 
 
+def _median_time(times: np.ndarray, observed: np.ndarray) -> float:
+    """The first time at which at most half of the runs are still waiting; inf if there
+    is none. The fraction is a quotient of integers, because a rounded product may lie
+    above one half where the fraction is one half."""
+    ends = np.unique(times[observed])
+    at_risk = len(times) - np.searchsorted(np.sort(times), ends)
+    ordered = np.sort(times[observed])
+    events = np.searchsorted(ordered, ends, side="right") - np.searchsorted(
+        ordered, ends
+    )
+    waiting, total = 1, 1
+    for time, runs, count in zip(
+        ends.tolist(), at_risk.tolist(), events.tolist(), strict=True
+    ):
+        waiting *= runs - count
+        total *= runs
+        if 2 * waiting <= total:
+            return time
+    return math.inf
+
+
 def _first_at_half(time: np.ndarray, fraction: np.ndarray) -> float:
+    """The first time at which a bound of the fraction is at most one half."""
     reached = fraction <= 0.5
     return float(time[reached.argmax()]) if reached.any() else math.inf
 
