@@ -34,7 +34,11 @@ from scipy import stats
 
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.structures.embedding_motion import embedding_displacement, rise_times
-from analysis.transitions.change_points import SeriesEvent, detect_events
+from analysis.transitions.change_points import (
+    SeriesEvent,
+    detect_events,
+    middle_frame,
+)
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.netcdf import TrajectoryError
@@ -166,12 +170,16 @@ def find_norm_peaks(
     """
     norm = np.asarray(norm, np.float64)
     events = detect_events(norm, config)
-    frames = {round(event.middle) for event in events if event.kind == "spike"}
+    spikes = [event for event in events if event.kind == "spike"]
+    frames = {round(event.middle) for event in spikes}
     changes = [event for event in events if event.kind in ("rise", "drop")]
     for rise, drop in itertools.pairwise(changes):
         if (rise.kind, drop.kind) == ("rise", "drop"):
             begin, end = int(rise.begin), int(np.ceil(drop.end))
-            frames.add(begin + int(norm[begin : end + 1].argmax()))
+            hump = norm[begin : end + 1]
+            top = begin + middle_frame(np.flatnonzero(hump == hump.max()))
+            if not any(spike.begin <= top <= spike.end for spike in spikes):
+                frames.add(top)
     result = np.array(sorted(frames), np.int64)
     return NormPeaks(result, norm[result])
 
