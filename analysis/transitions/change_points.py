@@ -60,6 +60,10 @@ _WINDOW_FACTORS = (1, 2, 4)
 _PLATEAU_TOLERANCE = 0.25
 """Largest variation of a plateau, as a fraction of the smallest drop."""
 
+_LASTING_DEVIATIONS = 2.0
+"""Standard deviations by which a change near the end of a series has to be larger, so
+that noise leaves a constant level as rarely there as elsewhere (by simulation)."""
+
 _MAD_TO_SIGMA = 1.4826
 """Standard deviation of Gaussian noise over the median of its absolute values."""
 
@@ -469,7 +473,7 @@ def first_plateau_escape(
     gain = sign * (smooth[begin:] - level)
     lasting_gain = sign * (longer.after[begin:] - level)
     threshold = fraction * abs(level)
-    least = _least_lasting_gains(longer, levels.width, threshold, config)[begin:]
+    least = _least_lasting_gains(longer, threshold)[begin:]
     escaped = (gain >= threshold) & (lasting_gain >= least) & (gain > 0)
     half = MIN_WINDOW_FRAMES // 2
     escaped[: max(0, half - begin)] = False  # the running median needs five frames
@@ -482,17 +486,12 @@ def first_plateau_escape(
     return PlateauEscape(moment, True, level)
 
 
-def _least_lasting_gains(
-    levels: _Levels, width: int, threshold: float, config: DetectionConfig
-) -> np.ndarray:
+def _least_lasting_gains(levels: _Levels, threshold: float) -> np.ndarray:
     """The gain of the median of the frames from each frame on that counts as lasting,
     (frame,): the threshold if there are levels.width frames; infinite if there are
-    fewer than five. Between, it exceeds the threshold, so that it is as many
-    standard deviations of the noise, up to the significance, as that of a whole
-    window."""
+    fewer than five. Between, it exceeds the threshold by _LASTING_DEVIATIONS times the
+    increase of the standard deviation of this median."""
     following = np.minimum(np.arange(len(levels.x), 0, -1), levels.width)
-    deviation = levels.noise * np.sqrt(np.pi / 2 * (1 / following + 1 / width))
-    whole = levels.noise * np.sqrt(np.pi / 2 * (1 / levels.width + 1 / width))
-    deviations = min(threshold / whole, config.significance) if whole > 0 else 0.0
-    least = threshold + deviations * (deviation - whole)
+    deviation = levels.noise * np.sqrt(np.pi / 2 / following)
+    least = threshold + _LASTING_DEVIATIONS * (deviation - deviation[0])
     return np.where(following >= MIN_WINDOW_FRAMES, least, np.inf)

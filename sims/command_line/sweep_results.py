@@ -57,7 +57,7 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
         last = point[f"final_{metric}"].transpose("run", ...).values[~diverged]
         row: dict[str, Any] = dict(zip(axes, values, strict=True))
         structures = (
-            _structures(folder / str(point["file"].values))
+            _structures(_point_files(folder, point))
             if result.attrs["record"] == "all"
             else {}
         )
@@ -70,7 +70,16 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _structures(file: Path) -> dict[str, Any]:
+def _point_files(folder: Path, point: xr.Dataset) -> Path | list[Path]:
+    """The file of a point, or of each of its runs, whose seed takes the place of the
+    asterisk in the name; other files of that name belong to other sweeps."""
+    name = str(point["file"].values)
+    if "*" not in name:
+        return folder / name
+    return [folder / name.replace("*", str(seed)) for seed in point["seed"].values]
+
+
+def _structures(file: Path | Sequence[Path]) -> dict[str, Any]:
     """Columns on the structures at the end of an ensemble; none if the tokens are not
     numbers modulo N, or too few."""
     try:
