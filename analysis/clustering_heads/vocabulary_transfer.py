@@ -202,7 +202,10 @@ def transfer_table(result: xr.Dataset) -> pd.DataFrame:
                 f"{name}_runs": sample.size,
             }
         rows.append(
-            row | interval_columns("gain", difference_interval(samples[3], samples[1]))
+            row
+            | interval_columns(
+                "gain", difference_interval(samples[3], samples[1], (0, 1))
+            )
         )
     return make_table(rows)
 

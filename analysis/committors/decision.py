@@ -96,8 +96,9 @@ def explained_variance(result: xr.Dataset, step: int = 0) -> Interval:
     at a measured step (its index) explains, for the smallest displacement; an interval
     over runs (jackknife).
 
-    The variance of committors over runs contains the error of K copies, p (1 - p) / (K
-    - 1), which is subtracted."""
+    Over K copies the variance of the outcome within a state is p (1 - p) K / (K - 1). The
+    variance of committors over runs contains a K-th of it, which is subtracted; the
+    explained fraction is the rest over the sum of both variances."""
     at = result.isel(step=step, displacement=0)
     trials = at["trials"].values
     p, count = at["committor"].values[trials > 1], trials[trials > 1]
@@ -109,10 +110,11 @@ def explained_fraction(committors: np.ndarray, trials: np.ndarray) -> float:
     """The fraction of the variance of the outcome that states explain, from their
     committors (run,) and numbers of copies (run,) above 1; NaN if all copies end
     alike."""
-    mean, within = committors.mean(), committors * (1 - committors)
+    mean = committors.mean()
     if mean * (1 - mean) == 0 or len(committors) < 2:
         return np.nan
-    between = committors.var(ddof=1) - (within / (trials - 1)).mean()
+    within = committors * (1 - committors) * trials / (trials - 1)
+    between = committors.var(ddof=1) - (within / trials).mean()
     return float(np.clip(between / (between + within.mean()), 0, 1))
 
 

@@ -91,7 +91,8 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
     """Spearman's rank correlation of two quantities with its 95% interval.
 
     The interval is Fisher's z with Bonett and Wright's variance (Psychometrika 65
-    (2000), 23).
+    (2000), 23). A correlation of 1 or -1, whose z is infinite, counts as half of the way
+    to the next smaller one that n samples without ties can have.
 
     Parameters
     ----------
@@ -117,11 +118,18 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
     )
     if len(first) < 4:
         return Interval(rho, math.nan, math.nan)
-    if abs(rho) > 1 - 1e-12:
-        return Interval(rho, rho, rho)
-    half = _Z * np.sqrt((1 + rho * rho / 2) / (len(first) - 3))
-    low, high = np.tanh(np.arctanh(rho) + np.array([-half, half]))
-    return Interval(rho, float(low), float(high))
+    count = len(first)
+    # the next correlation to 1 is that of ranks of which two neighbours are exchanged
+    largest = 1 - 6 / (count * (count**2 - 1))
+    inner = float(np.clip(rho, -largest, largest))
+    half = _Z * np.sqrt((1 + inner * inner / 2) / (count - 3))
+    low, high = np.tanh(np.arctanh(inner) + np.array([-half, half])).tolist()
+    perfect = abs(rho) > 1 - 1e-12
+    if perfect and rho > 0:
+        high = 1.0
+    elif perfect:
+        low = -1.0
+    return Interval(rho, low, high)
 
 
 class EffectProfile(NamedTuple):

@@ -327,7 +327,10 @@ def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
                 np.where(circle == 0, item, np.nan)
                 for item, circle in zip((a, b), circles, strict=True)
             )
-        means = [mean_interval(drop_non_finite(item), limits=limits) for item in (a, b)]
+        is_count = name == "imperfections"
+        means = [
+            mean_interval(drop_non_finite(item), is_count, limits) for item in (a, b)
+        ]
         rows.append(_row(words, means, *_location_test(a, b, paired)))
     within = [
         _within_unit(mean_distance_within(comparison[f"within_{side}"].values))

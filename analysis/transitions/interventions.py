@@ -219,7 +219,11 @@ def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
             *(result[word].sel(remedy=[remedy]).values for word in ("late", "since"))
         )
     values = result[name].sel(remedy=remedy).values
-    return mean_interval(values[np.isfinite(values)], limits=(0, _LARGEST[name]))
+    return mean_interval(
+        values[np.isfinite(values)],
+        discrete=name == "spikes",
+        limits=(0, _LARGEST[name]),
+    )
 
 
 def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
@@ -233,7 +237,9 @@ def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
             )
         )
     return mean_interval(
-        paired_effects(result, remedy, name), limits=(-_LARGEST[name], _LARGEST[name])
+        paired_effects(result, remedy, name),
+        discrete=name == "spikes",
+        limits=(-_LARGEST[name], _LARGEST[name]),
     )
 
 

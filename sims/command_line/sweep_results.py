@@ -14,7 +14,7 @@ import xarray as xr
 from analysis.output.results import check_result_path
 from analysis.output.tables import Column, interval_columns
 from analysis.reproduction.ca_tables import STRUCTURE_COLUMNS, structure_columns
-from analysis.statistics.intervals import mean_interval
+from analysis.statistics.intervals import UNBOUNDED, mean_interval
 from analysis.structures.formation_times import FEWEST_TOKENS
 from dynamics.branching import final_embedding
 from dynamics.errors import TrajectoryError
@@ -50,6 +50,7 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
     runs that have not diverged, and the structures in which they end, if embeddings are
     recorded. folder: that of the points' files."""
     axes, (metric, parts) = json.loads(result.attrs["swept"]), _shown_metric(result)
+    limits = (0.0, 1.0) if metric == "accuracy" else UNBOUNDED
     rows = []
     for values in itertools.product(*(result[axis].values.tolist() for axis in axes)):
         point = result.sel(dict(zip(axes, values, strict=True)))
@@ -63,7 +64,9 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
         )
         row |= {**structures, "runs": len(diverged)}
         for part, column in zip(parts, last.T, strict=True):
-            row |= interval_columns(f"{part}_{metric}", mean_interval(column))
+            row |= interval_columns(
+                f"{part}_{metric}", mean_interval(column, limits=limits)
+            )
         rows.append(
             {**row, "diverged": int(diverged.sum()), "file": str(point["file"].values)}
         )
