@@ -13,6 +13,10 @@ from analysis.statistics.intervals import Interval
 from analysis.statistics.resampling import jackknife_runs
 from dynamics.settings import SettingsError
 
+_FEWEST_RUNS = 10
+"""With fewer runs the explained variance has no bounds, since their coverage would be
+below 92%."""
+
 FIRM, UNLIKELY = 0.9, 0.1
 """Agreement from which on an end is firm, and up to which it is unlikely."""
 
@@ -98,12 +102,19 @@ def explained_variance(result: xr.Dataset, step: int = 0) -> Interval:
 
     Over K copies the variance of the outcome within a state is p (1 - p) K / (K - 1). The
     variance of committors over runs contains a K-th of it, which is subtracted; the
-    explained fraction is the rest over the sum of both variances."""
+    explained fraction is the rest over the sum of both variances. The bounds are NaN for
+    fewer than ten runs."""
     at = result.isel(step=step, displacement=0)
     trials = at["trials"].values
     p, count = at["committor"].values[trials > 1], trials[trials > 1]
 
-    return jackknife_runs(lambda runs: explained_fraction(p[runs], count[runs]), len(p))
+    def explained(runs: np.ndarray) -> float:
+        return explained_fraction(p[runs], count[runs])
+
+    interval = jackknife_runs(explained, len(p))
+    if len(p) < _FEWEST_RUNS:
+        interval = interval._replace(low=np.nan, high=np.nan)
+    return interval
 
 
 def explained_fraction(committors: np.ndarray, trials: np.ndarray) -> float:

@@ -25,7 +25,8 @@ def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
     larger, -1 if every one is smaller. The interval solves abs(estimate - theta) = z
     sd(theta) for theta, with Hanley and McNeil's variance at theta and not at the
     estimate (Newcombe, Statistics in Medicine 25 (2006), 559, method 5), so that its
-    width is positive even if the samples do not overlap.
+    width is positive even if the samples do not overlap. z is the quantile of the t
+    distribution with as many degrees of freedom as Welch's test has for equal variances.
 
     Parameters
     ----------
@@ -58,13 +59,15 @@ def _upper_bound(theta: float, first: int, second: int) -> float:
     """Upper bound, at most 1, of the interval of theta estimated from samples of these
     sizes."""
     others = (first + second) / 2 - 1
+    freedom = max(first + second - 2, 1)
+    quantile = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom))
 
     def excess(bound: float) -> float:
         spread = 1 + others * (1 - bound) / (2 - bound) + others * bound / (1 + bound)
         return (
             bound
             - theta
-            - _Z * float(np.sqrt(bound * (1 - bound) * spread / (first * second)))
+            - quantile * float(np.sqrt(bound * (1 - bound) * spread / (first * second)))
         )
 
     return (

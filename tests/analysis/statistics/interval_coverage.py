@@ -12,8 +12,8 @@ import numpy as np
 from scipy import stats
 
 from analysis.committors.decision import explained_fraction
-from analysis.statistics import ranks, resampling, survival, transition_fit
 from analysis.statistics import intervals as of
+from analysis.statistics import ranks, resampling, survival, transition_fit
 from analysis.transitions.gradient_peaks import mean_rank_correlation
 
 SIZES = (3, 10, 100)
@@ -312,6 +312,7 @@ CASES = (
         "explained variance of ends (jackknife)",
         "committors of beta(0.5, 0.5), 20 copies",
         _explained,
+        (10, 100),
     ),
     Case(
         "mean distance within a sample (jackknife)", "normal in 8 dimensions", _within
@@ -332,19 +333,27 @@ CASES = (
         "midpoint of a transition (profile likelihood)",
         "n runs at each of 5 values",
         _transition("midpoint"),
+        (10, 100),
     ),
     Case(
         "width of a transition (profile likelihood)",
         "n runs at each of 5 values",
         _transition("width"),
+        (10, 100),
     ),
     Case("power of a size (t)", "n sizes, errors of 10%", _power),
 )
 
 
+SLOW = "profile likelihood"
+"""Intervals that take so long that fewer samples are drawn."""
+
+
 def coverage(case: Case, size: int, samples: int = 4000, seed: int = 0) -> float:
     """Fraction of intervals with bounds that contain the true value."""
     rng = np.random.default_rng([seed, size])
+    if SLOW in case.interval:
+        samples = samples // 10
     inside = count = 0
     for _ in range(samples):
         interval, true = case.draw(rng, size)
