@@ -27,10 +27,12 @@ def last_onset(holds: np.ndarray) -> int:
     return len(holds) - int(np.argmin([*holds[::-1], False]))
 
 
-def crossing_step(steps: np.ndarray, values: np.ndarray, level: float) -> float:
-    """The step (step,) at which values last pass a level upward, interpolated; the
-    first step if they never lie below."""
-    at = last_onset(values > level)
+def crossing_step(
+    steps: np.ndarray, values: np.ndarray, level: float, reached: bool = False
+) -> float:
+    """The step (step,) from which on values lie above a level, or if `reached` at it or
+    above, interpolated; the first step if they never lie below."""
+    at = last_onset(values >= level if reached else values > level)
     if at in (0, len(steps)):
         return float(steps[min(at, len(steps) - 1)])
     return float(np.interp(level, values[at - 1 : at + 1], steps[at - 1 : at + 1]))
@@ -42,8 +44,8 @@ def add_decisions(result: xr.Dataset) -> xr.Dataset:
     - `decision_step`, `decision_step_low`, `decision_step_high`: where the agreement of
       the smallest displacement passes one half for the last time, interpolated between
       measured steps; low and high by the intervals of the agreement
-    - `sharpness`: steps from the last agreement of .1 to the last passing of .9; NaN if
-      the agreement is never that low
+    - `sharpness`: steps from the last agreement of at most .1 to the step from which on
+      it is at least .9; NaN if the agreement is never that low
     - `firmness` (run, step): the largest displacement up to which the agreement is at
       least .9, interpolated in the logarithm of the displacement; infinite if it is so
       for all sizes, 0 for none
@@ -66,7 +68,7 @@ def add_decisions(result: xr.Dataset) -> xr.Dataset:
         decision[:, run] = [crossing_step(steps, side, 0.5) for side in bounds]
         unlikely = np.flatnonzero(bounds[1] <= UNLIKELY)
         if unlikely.size:
-            firm = crossing_step(steps, bounds[1], FIRM)
+            firm = crossing_step(steps, bounds[1], FIRM, reached=True)
             sharpness[run] = firm - steps[unlikely[-1]]
     firmness = np.full(middle.shape[:2], np.nan)
     for place in np.argwhere(np.isfinite(middle).all(axis=-1)):
