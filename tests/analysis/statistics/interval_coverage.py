@@ -353,7 +353,7 @@ def coverage(case: Case, size: int, samples: int = 4000, seed: int = 0) -> float
     """Fraction of intervals with bounds that contain the true value."""
     rng = np.random.default_rng([seed, size])
     if SLOW in case.interval:
-        samples = samples // 10
+        samples = samples // 2
     inside = count = 0
     for _ in range(samples):
         interval, true = case.draw(rng, size)
