@@ -11,6 +11,7 @@ instead of the gradient norm and the drops of the loss."""
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 from analysis import plots, transitions
@@ -40,8 +41,9 @@ nearby: the same for shifts by {} to {} frames in either direction (one to two \
 windows), which accounts for such parts
 p: one-sided, from the same shifts; there is evidence for a coincidence if both p are \
 small
-lag: time from the middle of the event to its peak, median over runs; all intervals \
-are 95%
+lag: time from the middle of the event to its peak, median over runs; of a correlation \
+a dash if frames are not evenly
+spaced. All intervals are 95%
 rank correlation: between the norm and the decrease of the loss (for particles: the \
 increase of the displacement), mean
 over runs in Fisher's z, at the lag with the largest absolute value, also for the \
@@ -73,7 +75,8 @@ def measure(
         check_run_index("run", run, selected)
     result = transitions.peak_coincidence(selected, detection)
     clock, frame = transitions.frame_interval(selected)
-    return result.assign_attrs(frame=f"{frame:g} {clock}s")
+    words = "uneven" if math.isnan(frame) else f"{frame:g} {clock}s"
+    return result.assign_attrs(frame=words)
 
 
 def gradients_report(measured: MeasuredTrajectory) -> Report:

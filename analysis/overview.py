@@ -43,6 +43,7 @@ COLUMNS = [
     Column("lag (frames)", "lag"),
     Column("by chance", "chance", digits=2),
     Column("p", "p_value", digits=3),
+    Column("runs", "runs"),
 ]
 NAMES = (
     "pair",
@@ -52,12 +53,14 @@ NAMES = (
     "correlation_high",
     "chance",
     "p_value",
+    "runs",
 )
 """Columns of the table."""
 LEGEND = """
 Rank correlation of the changes of two measures between frames, at the lag where it is
 farthest from 0; positive lag: the first changes first. By chance: 95% quantile of the
-largest magnitude over lags when the runs are shifted against each other."""
+largest magnitude over lags when the runs are shifted against each other. Runs: those in
+which both measures change; others have no correlation."""
 
 
 def measure(
@@ -78,7 +81,8 @@ def overview_report(measured: MeasuredTrajectory) -> Report:
     rows = []
     for index in range(result.sizes["pair"]):
         pair = result.isel(pair=index)
-        at_lag = pair.isel(lag=int(abs(pair["correlation"]).argmax("lag")))
+        size = abs(pair["correlation"]).fillna(-1)
+        at_lag = pair.isel(lag=int(size.argmax("lag")))
         rows.append({name: at_lag[name].item() for name in NAMES})
     return Report(
         output.make_table(rows),

@@ -37,6 +37,7 @@ from dynamics.settings import SettingsError
 from dynamics.tasks import distinct_sequences
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import check_variable_recorded, read_settings
+from dynamics.trajectory.success import exceeds
 
 SUCCESSFUL_ACCURACY = 0.9
 """Test accuracy above which a run counts as successful (VC appendix A.2)."""
@@ -196,7 +197,7 @@ def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Data
             )
     test = trajectory["accuracy"].sel(step=step, split="test").values
     accuracy = np.where(valid, test.astype(np.float64), np.nan)
-    success = np.where(valid, accuracy > SUCCESSFUL_ACCURACY, np.nan)
+    success = np.where(valid, exceeds(accuracy, SUCCESSFUL_ACCURACY), np.nan)
     mean, words = (
         mean_sparsity(sparsity),
         f"test accuracy above {SUCCESSFUL_ACCURACY:g}",

@@ -12,6 +12,7 @@ from analysis.statistics.intervals import binomial_interval, mean_interval
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings, TransformerSettings
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
+from dynamics.trajectory.success import exceeds
 
 SUCCESS_THRESHOLDS = (0.9, SUCCESS_ACCURACY, 1.0)
 """Test accuracies that VC counts as success, in its sections on sparsity, ablations and
@@ -69,7 +70,7 @@ def learning_table(trajectory: xr.Dataset) -> pd.DataFrame:
         "diverged": runs - len(result["train"]),
     }
     for limit in SUCCESS_THRESHOLDS:
-        count = int((test >= 1).sum() if limit == 1 else (test > limit).sum())
+        count = int((test >= 1).sum() if limit == 1 else exceeds(test, limit).sum())
         row |= interval_columns(f"above_{limit:g}", binomial_interval(count, runs))
     for split in _SPLITS:
         row |= interval_columns(

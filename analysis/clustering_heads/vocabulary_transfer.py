@@ -34,7 +34,7 @@ from analysis.statistics.intervals import difference_interval, mean_interval
 from dynamics.ensemble import Ensemble
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings
 from dynamics.trajectory.diverged import mask_diverged, not_diverged
-from dynamics.trajectory.success import successful_runs
+from dynamics.trajectory.success import exceeds, successful_runs
 
 TRANSFER_TITLE = "Transfer of circuits to larger vocabularies"
 
@@ -202,7 +202,10 @@ def transfer_table(result: xr.Dataset) -> pd.DataFrame:
                 f"{name}_runs": sample.size,
             }
         rows.append(
-            row | interval_columns("gain", difference_interval(samples[3], samples[1]))
+            row
+            | interval_columns(
+                "gain", difference_interval(samples[3], samples[1], (0, 1))
+            )
         )
     return make_table(rows)
 
@@ -255,7 +258,7 @@ def format_transfer_by_clusters(result: xr.Dataset, ideal: int) -> str:
         values = accuracy[members & np.isfinite(accuracy)]
         row = {"clusters of the source": name, "runs": values.size}
         row |= {
-            "above .98": int((values > SUCCESS_ACCURACY).sum()),
+            "above .98": int(exceeds(values, SUCCESS_ACCURACY).sum()),
             "at 1": int((values == 1).sum()),
         }
         rows.append(

@@ -13,6 +13,10 @@ from analysis.statistics.intervals import Interval
 from analysis.statistics.resampling import jackknife_runs
 from dynamics.settings import SettingsError
 
+_FEWEST_RUNS = 10
+"""With fewer runs the explained variance has no bounds, since their coverage would be
+below 92%."""
+
 FIRM, UNLIKELY = 0.9, 0.1
 """Agreement from which on an end is firm, and up to which it is unlikely."""
 
@@ -23,10 +27,12 @@ def last_onset(holds: np.ndarray) -> int:
     return len(holds) - int(np.argmin([*holds[::-1], False]))
 
 
-def crossing_step(steps: np.ndarray, values: np.ndarray, level: float) -> float:
-    """The step (step,) at which values last pass a level upward, interpolated; the
-    first step if they never lie below."""
-    at = last_onset(values > level)
+def crossing_step(
+    steps: np.ndarray, values: np.ndarray, level: float, reached: bool = False
+) -> float:
+    """The step (step,) from which on values lie above a level, or if `reached` at it or
+    above, interpolated; the first step if they never lie below."""
+    at = last_onset(values >= level if reached else values > level)
     if at in (0, len(steps)):
         return float(steps[min(at, len(steps) - 1)])
     return float(np.interp(level, values[at - 1 : at + 1], steps[at - 1 : at + 1]))
@@ -38,8 +44,8 @@ def add_decisions(result: xr.Dataset) -> xr.Dataset:
     - `decision_step`, `decision_step_low`, `decision_step_high`: where the agreement of
       the smallest displacement passes one half for the last time, interpolated between
       measured steps; low and high by the intervals of the agreement
-    - `sharpness`: steps from the last agreement of .1 to the last passing of .9; NaN if
-      the agreement is never that low
+    - `sharpness`: steps from the last agreement of at most .1 to the step from which on
+      it is at least .9; NaN if the agreement is never that low
     - `firmness` (run, step): the largest displacement up to which the agreement is at
       least .9, interpolated in the logarithm of the displacement; infinite if it is so
       for all sizes, 0 for none
@@ -62,7 +68,7 @@ def add_decisions(result: xr.Dataset) -> xr.Dataset:
         decision[:, run] = [crossing_step(steps, side, 0.5) for side in bounds]
         unlikely = np.flatnonzero(bounds[1] <= UNLIKELY)
         if unlikely.size:
-            firm = crossing_step(steps, bounds[1], FIRM)
+            firm = crossing_step(steps, bounds[1], FIRM, reached=True)
             sharpness[run] = firm - steps[unlikely[-1]]
     firmness = np.full(middle.shape[:2], np.nan)
     for place in np.argwhere(np.isfinite(middle).all(axis=-1)):
@@ -96,23 +102,32 @@ def explained_variance(result: xr.Dataset, step: int = 0) -> Interval:
     at a measured step (its index) explains, for the smallest displacement; an interval
     over runs (jackknife).
 
-    The variance of committors over runs contains the error of K copies, p (1 - p) / (K
-    - 1), which is subtracted."""
+    Over K copies the variance of the outcome within a state is p (1 - p) K / (K - 1). The
+    variance of committors over runs contains a K-th of it, which is subtracted; the
+    explained fraction is the rest over the sum of both variances. The bounds are NaN for
+    fewer than ten runs."""
     at = result.isel(step=step, displacement=0)
     trials = at["trials"].values
     p, count = at["committor"].values[trials > 1], trials[trials > 1]
 
-    return jackknife_runs(lambda runs: explained_fraction(p[runs], count[runs]), len(p))
+    def explained(runs: np.ndarray) -> float:
+        return explained_fraction(p[runs], count[runs])
+
+    interval = jackknife_runs(explained, len(p))
+    if len(p) < _FEWEST_RUNS:
+        interval = interval._replace(low=np.nan, high=np.nan)
+    return interval
 
 
 def explained_fraction(committors: np.ndarray, trials: np.ndarray) -> float:
     """The fraction of the variance of the outcome that states explain, from their
     committors (run,) and numbers of copies (run,) above 1; NaN if all copies end
     alike."""
-    mean, within = committors.mean(), committors * (1 - committors)
+    mean = committors.mean()
     if mean * (1 - mean) == 0 or len(committors) < 2:
         return np.nan
-    between = committors.var(ddof=1) - (within / (trials - 1)).mean()
+    within = committors * (1 - committors) * trials / (trials - 1)
+    between = committors.var(ddof=1) - (within / trials).mean()
     return float(np.clip(between / (between + within.mean()), 0, 1))
 
 

@@ -13,6 +13,7 @@ from analysis.clustering_heads.clusters import count_clusters
 from analysis.statistics.run_success import evaluation_split
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError
+from dynamics.trajectory.success import exceeds
 from dynamics.user_code import read_source, reported_errors, run_source
 
 Outcome = Callable[[xr.Dataset], np.ndarray]
@@ -32,7 +33,7 @@ def _has_clusters(ends: xr.Dataset, level: float) -> np.ndarray:
 
 def _is_accurate(ends: xr.Dataset, level: float) -> np.ndarray:
     accuracy = ends["accuracy"].sel(split=evaluation_split(ends))
-    return accuracy.isel(step=-1).values > level
+    return exceeds(accuracy.isel(step=-1).values, level)
 
 
 def _has_escaped(ends: xr.Dataset, level: float) -> np.ndarray:

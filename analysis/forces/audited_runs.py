@@ -17,6 +17,7 @@ these names; any other one is refused."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ from dynamics.settings import (
     TransformerSettings,
 )
 from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
+from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import (
     OPERATION,
     SUM,
@@ -272,23 +274,51 @@ def _check_recorded_run(trajectory: xr.Dataset) -> None:
 def _read_recorded_run(
     trajectory: xr.Dataset, run: int, frames: np.ndarray, model: ModelFile | None
 ) -> AuditedRun:
-    """A run of a recorded model, whose gradient lies in the frame after that of the
-    embedding."""
+    """A run of a recorded model, whose gradient lies in the recorded frame after that
+    of the embedding. Raises TrajectoryError if this frame was left out."""
     n, one = trajectory.attrs["modulus"], trajectory.isel(run=run)
     embedding, after, gradient = (
-        one[name]
-        .isel(step=at, token=slice(n))
+        values.isel(token=slice(n))
         .transpose("step", "token", "axis")
         .values.astype(np.float64)
-        for name, at in (
-            ("embedding", frames),
-            ("embedding", frames + 1),
-            ("embedding_gradient", frames + 1),
+        for values in (
+            one["embedding"].isel(step=frames),
+            one["embedding"].isel(step=frames + 1),
+            _following_gradients(trajectory, run, frames),
         )
     )
     lasts = (one["step"].values[frames + 1] <= one["last_step"].values)[:, None, None]
     targets = np.stack([np.where(lasts, -gradient, 0.0), after - embedding])
     return AuditedRun(embedding, targets, _pairs_of(trajectory, run, model))
+
+
+def _following_gradients(
+    trajectory: xr.Dataset, run: int, frames: np.ndarray
+) -> xr.DataArray:
+    """The gradients (step, token, axis) of the first updates after some frames, each of
+    which is recorded in the next frame of the file.
+
+    If frames were left out of the dataset, they are read from its file. Raises
+    TrajectoryError if there is none."""
+    gradients = trajectory["embedding_gradient"].isel(run=run)
+    gaps, every = np.diff(trajectory["step"].values), trajectory.attrs.get("every")
+    if every is None or ((gaps[:-1] == every).all() and gaps[-1] <= every):
+        return gradients.isel(step=frames + 1)
+    source = trajectory.encoding.get("source")
+    steps = trajectory["step"].values[frames]
+    if source is not None and Path(source).exists():
+        whole = open_trajectory(source)
+        of_run = whole["seed"].values.tolist().index(int(trajectory["seed"][run]))
+        place = np.searchsorted(whole["step"].values, steps)
+        found = whole["step"].values[np.minimum(place, whole.sizes["step"] - 1)]
+        is_there = (found == steps) & (place + 1 < whole.sizes["step"])
+        if is_there.all() and "derived" not in whole.attrs:
+            return whole["embedding_gradient"].isel(run=of_run, step=place + 1)
+    raise TrajectoryError(
+        f"dimension step: found {trajectory.sizes['step']} of the recorded frames; the"
+        " gradient at an embedding is recorded in the frame after it, so the whole"
+        " trajectory is needed, with frames to choose among them"
+    )
 
 
 def _pairs_of(trajectory: xr.Dataset, run: int, model: ModelFile | None) -> np.ndarray:

@@ -32,12 +32,12 @@ from tqdm import tqdm
 from analysis.forces.audited_runs import (
     AuditedRun,
     audited_trajectory,
-    is_network,
     read_audited_run,
 )
 from analysis.forces.directions import without_shift_and_scaling
 from analysis.forces.force_audit import (
     audited_frames,
+    frame_time,
     in_plane,
     mean_columns,
     random_renamings,
@@ -59,6 +59,7 @@ from dynamics.particles import FIELD_NAMES, group_pairs
 from dynamics.recording.model_file import ModelFile
 from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.schema import time_unit
 from dynamics.trajectory.selection import Selection
 
 LAW_FRAMES, LEAST_FRAMES = 16, 4
@@ -305,7 +306,8 @@ def fit_pair_law(
     coords |= {"distance": ("knot", DISTANCES), "angle": ("angle_step", ANGLE_CENTRES)}
     result = xr.concat(parts, "space").assign_coords(coords)
     result = result.transpose("run", "space", "law", "step", ...)
-    return result.assign_attrs(clock="epoch" if is_network(trajectory) else "step")
+    word, unit = time_unit(trajectory)
+    return result.assign_attrs(clock=word, unit=unit)
 
 
 def _read_samples(
@@ -466,7 +468,7 @@ _TABLE_QUANTITIES = {
 def pair_law_columns(result: xr.Dataset) -> list[Column]:
     """The columns of the table."""
     headings = {name: heading for name, (heading, *_) in _TABLE_QUANTITIES.items()}
-    return [Column("space", "space"), *mean_columns(result, "step", headings)]
+    return [Column("space", "space"), *mean_columns(result, headings)]
 
 
 def pair_law_rows(result: xr.Dataset) -> list[dict[str, Any]]:
@@ -476,6 +478,7 @@ def pair_law_rows(result: xr.Dataset) -> list[dict[str, Any]]:
         for step in result["step"].values:
             frame = result.sel(space=space, step=step)
             row: dict[str, Any] = {"space": str(space), "step": int(step)}
+            row[result.attrs["clock"]] = frame_time(result, step)
             row["runs"] = int(np.isfinite(frame["cosine"].sel(law="CA")).sum())
             for name, (_, variable, law) in _TABLE_QUANTITIES.items():
                 limits = (-1.0, 1.0) if variable == "cosine" else (0.0, 1.0)

@@ -61,6 +61,7 @@ from dynamics.randomness import random_stream
 from dynamics.recording.model_file import ModelFile
 from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.schema import time_unit
 from dynamics.trajectory.selection import Selection
 
 RENAMINGS = 8
@@ -209,7 +210,8 @@ def audit_forces(
         `plane_renamed_r_squared`, by run, target, frequency and step, of the normalised
         part in each plane; NaN at other frequencies. NaN in the frames after a run
         diverged. The last frame of a recorded model has no gradient, and is left out.
-        Attributes: `clock`, the unit of steps, and `pairs`, which pairs the forces are
+        Attributes: `clock`, the unit of time (epoch or step), `unit`, its number of
+        steps, and `pairs`, which pairs the forces are
         summed over.
 
     Raises
@@ -274,10 +276,12 @@ def audit_forces(
     result["chance"] = ("part", np.clip(len(FIELD_NAMES) / np.maximum(free, 1), 0, 1))
     has_function = model is not None and model.training_pairs is not None
     pairs_known = has_network or has_function or "training_pairs" in trajectory
+    word, unit = time_unit(trajectory)
     return result.assign_attrs(
         law=json.dumps(dataclasses.asdict(law) | {"dim": dim}),
         renamings=renamings,
-        clock="epoch" if has_network else "step",
+        clock=word,
+        unit=unit,
         pairs="the training pairs" if pairs_known else "all unordered pairs, each once",
     )
 
@@ -363,7 +367,7 @@ def in_plane(audited: AuditedRun, frequency: int) -> AuditedRun:
 
 # --------------------------------------------------------------------------- as a table
 
-_TABLE_EPOCHS = (0, 20, 100, 500, 2000)
+_TABLE_TIMES = (0, 20, 100, 500, 2000)
 
 _TABLE_QUANTITIES = {
     "cosine_whole": ("cosine", "gradient", "whole"),
@@ -401,29 +405,34 @@ def audit_columns(audit: xr.Dataset) -> list[Column]:
         for name, heading in _HEADINGS.items()
         if name not in _PLANE_COLUMNS or name in audit
     }
-    return mean_columns(audit, "epoch", headings)
+    return mean_columns(audit, headings)
 
 
-def mean_columns(
-    result: xr.Dataset, time: str, headings: Mapping[str, str]
-) -> list[Column]:
+def mean_columns(result: xr.Dataset, headings: Mapping[str, str]) -> list[Column]:
     """The columns of the time, the number of runs, and means with their intervals."""
     columns = [
         Column(heading, name, digits=2, interval="half-width")
         for name, heading in headings.items()
     ]
-    return [Column(result.attrs["clock"], time), Column("runs", "runs"), *columns]
+    clock = result.attrs["clock"]
+    return [Column(clock, clock), Column("runs", "runs"), *columns]
+
+
+def frame_time(result: xr.Dataset, step: float) -> float:
+    """The time of a step in the unit of a result, an int if it is whole."""
+    time = float(step) / result.attrs["unit"]
+    return int(time) if time.is_integer() else time
 
 
 def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
     """Rows of a table: means over runs with 95% intervals at the frames nearest to some
-    epochs and the last.
+    times and the last.
 
     leading: values of further columns on the left.
     """
-    rows, step = [], audit["step"].values
-    epochs = [epoch for epoch in _TABLE_EPOCHS if epoch < step[-1]] + [step[-1]]
-    for at in sorted({int(abs(step - epoch).argmin()) for epoch in epochs}):
+    rows, times = [], audit["step"].values / audit.attrs["unit"]
+    shown = [time for time in _TABLE_TIMES if time < times[-1]] + [times[-1]]
+    for at in sorted({int(abs(times - time).argmin()) for time in shown}):
         frame = audit.isel(step=at)
         samples = {
             name: frame[variable].sel(target=target, part=part).values
@@ -438,7 +447,7 @@ def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
             samples[name] = frame[name].sel(target="gradient").mean("frequency").values
         row = {
             **leading,
-            "epoch": int(frame["step"]),
+            audit.attrs["clock"]: frame_time(audit, float(frame["step"])),
             "runs": int(np.isfinite(samples["cosine_whole"]).sum()),
         }
         for name, sample in samples.items():

@@ -15,11 +15,12 @@ batches gives
 - sharpness, the largest eigenvalue, times lr / 2: gradient descent is unstable above 1
   (Cohen et al. 2021). With Adam this is a scale and not a limit. The learning rate is
   the recorded variable `learning_rate` (run, step) if there is one, otherwise that of
-  the first parameter group at the beginning;
+  the first parameter group at the beginning. If parameters have learning rates of their
+  own, H is multiplied on both sides by the square root of each rate over lr;
 - if second moments v are recorded, the largest eigenvalue of P^-1/2 H P^-1/2, with
-  Adam's preconditioner P = (1 - beta1^step) (sqrt(v) + eps), and its ratio to 2 (1 +
-  beta1) / ((1 - beta1) lr), above which Adam is unstable (Cohen et al. 2022, "Adaptive
-  gradient methods at the edge of stability").
+  Adam's preconditioner P = (1 - beta1^t) (sqrt(v) + eps) after t updates of Adam, and
+  its ratio to 2 (1 + beta1) / ((1 - beta1) lr), above which Adam is unstable (Cohen et
+  al. 2022, "Adaptive gradient methods at the edge of stability").
 
 Products are two backward passes, the first of which is kept if there is only one batch:
 that is the fastest way, and what needs memory. All values are dimensionless. NaN:
@@ -29,9 +30,10 @@ the beginning, and eigenvalues that Lanczos does not find."""
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -49,8 +51,12 @@ from analysis.linearization.hessians import (
     hessian_vector_product,
     lanczos,
 )
-from analysis.linearization.network_curvature import movement_fractions
+from analysis.linearization.network_curvature import (
+    movement_fractions,
+    relative_learning_rates,
+)
 from analysis.output.results import results_until_interrupted
+from dynamics.networks.from_trajectory import network_of
 from dynamics.recording.model_loss import (
     FlatLoss,
     ModelLoss,
@@ -59,8 +65,20 @@ from dynamics.recording.model_loss import (
     mean_value_and_gradient,
 )
 from dynamics.recording.module_modes import Mode
-from dynamics.recording.quantities import SECOND_MOMENT
-from dynamics.settings import SettingsError, check_integer, check_real
+from dynamics.recording.quantities import (
+    LEARNING_RATES,
+    MOMENT_UPDATES,
+    SECOND_MOMENT,
+    TRAINED,
+)
+from dynamics.settings import (
+    SettingsError,
+    SparseSettings,
+    TransformerSettings,
+    check_integer,
+    check_real,
+)
+from dynamics.training.transformer_backends import learning_rate
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import read_settings
 
@@ -369,29 +387,76 @@ def hutchinson_trace(product: Vectors, size: int, probes: int) -> tuple[float, f
     return float(result.mean()), float(result.std(ddof=1) / np.sqrt(probes))
 
 
-def stability_rates(
-    trajectory: xr.Dataset, run: int, frame: int
-) -> tuple[float, float]:
-    """The learning rate, and Adam's limit of the preconditioned sharpness. NaN if they
-    are not known."""
+class StabilityRates(NamedTuple):
+    """The learning rates of a frame, and what they scale."""
+
+    rate: float
+    """The learning rate of the next update, lr; NaN if it is not known. Of a recorded
+    model it is that of the first parameter group, or the largest if that is 0."""
+    limit: float
+    """Adam's limit of the preconditioned sharpness for this rate."""
+    root: torch.Tensor | None
+    """Square root of each parameter's rate over this rate, (parameter,) float64, with
+    which H is multiplied on both sides; None if all are equal."""
+
+
+def stability_rates(model: RecordedModel, run: int, frame: int) -> StabilityRates:
+    """The learning rates of the update that follows a frame."""
+    trajectory = model.trajectory
     settings = read_settings(trajectory)
     rate = float(settings.time_step) if getattr(settings, "optimizer", "") else np.nan
+    if isinstance(settings, TransformerSettings):
+        rate = learning_rate(settings, int(trajectory["step"][frame]))
     if "learning_rate" in trajectory:
         rate = float(trajectory["learning_rate"].isel(run=run, step=frame))
+    rates = _by_parameter(model, LEARNING_RATES, run, frame)
+    root = None
+    if isinstance(settings, SparseSettings):
+        rates = rate * torch.from_numpy(relative_learning_rates(network_of(trajectory)))
+    if rates is not None and rates.unique().numel() > 1:
+        rate = rate if rate > 0 else float(rates.max())
+        root = (rates / rate).sqrt()
     beta1 = getattr(settings, "beta1", 0.0)
-    return rate, 2 * (1 + beta1) / ((1 - beta1) * rate) if rate else np.inf
+    limit = 2 * (1 + beta1) / ((1 - beta1) * rate) if rate else np.inf
+    return StabilityRates(rate, limit, root)
+
+
+def _by_parameter(
+    model: RecordedModel, name: str, run: int, frame: int
+) -> torch.Tensor | None:
+    """A variable that has one number for each trained tensor, or for all, as a number
+    for each parameter: (parameter,) float64; None if it is not recorded."""
+    if name not in model.trajectory.variables:
+        return None
+    values = model.trajectory[name].isel(step=frame)
+    if not values.ndim:
+        return torch.full((model.size,), float(values), dtype=torch.float64)
+    names = json.loads(model.trajectory.attrs[TRAINED])
+    by_name = dict(zip(names, values.isel(run=run).values.tolist(), strict=True))
+    lengths = torch.tensor(model.lengths)
+    tensors = torch.tensor([by_name[name] for name in model.shapes]).double()
+    return tensors.repeat_interleave(lengths)
 
 
 def adam_scale(model: RecordedModel, run: int, frame: int) -> torch.Tensor | None:
-    """The inverse root of Adam's preconditioner, (parameter,) float64; None without
-    second moments and before the first update."""
-    step = int(model.trajectory["step"][frame])
-    if not model.has_moments or step == 0:
+    """The inverse root of Adam's preconditioner, (parameter,) float64, 0 for parameters
+    without an update; None without second moments and before the first update.
+
+    The number of updates is that of the moments, which is not the step of a branch or of
+    a recording of a model that was trained before; only recordings that do not have it
+    are taken to begin with the first update."""
+    if not model.has_moments:
+        return None
+    updates = _by_parameter(model, MOMENT_UPDATES, run, frame)
+    if updates is None:
+        updates = torch.full((model.size,), float(model.trajectory["step"][frame]))
+    if not updates.any():
         return None
     settings = read_settings(model.trajectory)
     moment = model.row(run, frame, SECOND_MOMENT).cpu().double()
     beta1, eps = getattr(settings, "beta1", 0.0), getattr(settings, "eps", 0.0)
-    return ((1 - beta1**step) * (moment.sqrt() + eps)).rsqrt()
+    scale = ((1 - beta1 ** updates.double()) * (moment.sqrt() + eps)).rsqrt()
+    return torch.where(updates > 0, scale, 0.0)
 
 
 class _FrameSpectrum:
@@ -437,20 +502,27 @@ class _FrameSpectrum:
         along = gradient.cpu().double().numpy()
         gradient_along = movement_fractions(pairs.vectors, along)
         update_along = movement_fractions(pairs.vectors, self.update)
-        rate, limit = stability_rates(self.model.trajectory, self.run, self.frame)
-        preconditioned = self._preconditioned_sharpness(product)
+        rates = stability_rates(self.model, self.run, self.frame)
+        relative = pairs.values[-1]
+        if rates.root is not None:
+            relative = self._largest_eigenvalue(product, rates.root)
+        root = adam_scale(self.model, self.run, self.frame)
+        preconditioned = np.nan
+        if root is not None:
+            root = root if rates.root is None else rates.root * root
+            preconditioned = self._largest_eigenvalue(product, root)
         return {
             "loss": loss,
             "gradient_size": float(np.linalg.norm(along)),
             "sharpness": pairs.values[-1],
             "lowest": pairs.values[0],
-            "relative_sharpness": pairs.values[-1] * rate / 2,
+            "relative_sharpness": relative * rates.rate / 2,
             "trace": trace,
             "trace_error": error,
             "gradient_fraction": gradient_along[leading].sum(),
             "update_fraction": update_along[leading].sum(),
             "preconditioned_sharpness": preconditioned,
-            "relative_preconditioned": preconditioned / limit,
+            "relative_preconditioned": preconditioned / rates.limit,
             "eigenvalue": pairs.values,
             "residual": relative_residuals(product, pairs, scale),
             "gradient_along": gradient_along,
@@ -467,10 +539,9 @@ class _FrameSpectrum:
 
         return counted
 
-    def _preconditioned_sharpness(self, product: Vectors) -> float:
-        root = adam_scale(self.model, self.run, self.frame)
-        if root is None:
-            return np.nan
+    def _largest_eigenvalue(self, product: Vectors, root: torch.Tensor) -> float:
+        """The largest eigenvalue of the Hessian with rows and columns multiplied by a
+        factor (parameter,)."""
         result, _ = spectrum_ends(
             lambda vector: root * product(root * vector),
             self.model.size,

@@ -28,7 +28,7 @@ def coefficient_table(result: xr.Dataset) -> pd.DataFrame:
         values = finite_values_at(result["llc"], index)
         row = {"step": step, "runs": len(values)}
         row |= interval_columns("llc", median_interval(values))
-        for name in ("llc_error", "loss", "effective_draws", "step_size"):
+        for name in ("llc_error", "step_bias", "loss", "effective_draws", "step_size"):
             numbers = finite_values_at(result[name], index)
             row[name] = float(np.median(numbers)) if len(numbers) else np.nan
         rows.append(row)
@@ -43,6 +43,7 @@ def coefficient_columns(result: xr.Dataset) -> list[Column]:
         Column("runs", "runs"),
         Column(of, "llc", digits=2, interval="bounds"),
         Column("± error", "llc_error", digits=2),
+        Column("step bias", "step_bias", digits=2),
         Column("loss", "loss", digits=4),
         Column("effective draws", "effective_draws", digits=0),
     ]
@@ -62,7 +63,8 @@ def describe_chains(result: xr.Dataset) -> str:
         f" {attrs['parameters']} parameters, {attrs['examples']} examples,"
         f" beta_n = {attrs['temperature']:.3g}",
         "llc: beta_n times the mean excess of the loss; ± error: standard error of one"
-        " run, from the chains",
+        " run, from the chains; step bias: what the step size adds, from two chains"
+        " with half of it",
     ]
     warnings = [
         (
@@ -72,6 +74,17 @@ def describe_chains(result: xr.Dataset) -> str:
         (
             "the chains drift: take a longer --burn-in or a larger --localisation",
             abs(result["drift"]) > LARGE_DRIFT,
+        ),
+        (
+            "the step size is too large, by which the coefficient is wrong by more than"
+            " its error (step bias): take a smaller --step-size with more --draws",
+            abs(result["step_bias"])
+            > np.maximum(result["llc_error"], 2 * result["bias_error"]),
+        ),
+        (
+            "the precision does not resolve the change of the loss: take --precision"
+            " float64, or subtract a constant from the loss",
+            result["resolution"] > 0.02 * abs(result["llc"]),
         ),
         (
             "the coefficient is negative: the frame is no minimum of the loss, or the"

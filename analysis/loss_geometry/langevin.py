@@ -84,6 +84,7 @@ def sample_losses(
     step_size: float,
     free: torch.Tensor | None = None,
     stream: int = 0,
+    halves: int = 0,
 ) -> np.ndarray:
     """The excess of the loss over that at the center, at each draw of each chain.
 
@@ -103,6 +104,9 @@ def sample_losses(
         Which parameters move, (parameter,) bool. Default: all.
     stream : int
         Number that gives chains of another frame other random numbers.
+    halves : int
+        If positive, only so many of the chains, with two steps of half the size in place
+        of each step, whose noise adds up to that of the step.
 
     Returns
     -------
@@ -123,13 +127,18 @@ def sample_losses(
     derivative = torch.func.vmap(
         torch.func.grad_and_value(loss), in_dims=(0, None), randomness="error"
     )
-    rows = center.repeat(options.chains, 1)
+    chains = halves or options.chains
+    rows = center.repeat(chains, 1)
+    parts = torch.Generator().manual_seed(int(seed[0]) + 1)
     moving = torch.ones_like(center) if free is None else free.to(center)
+    if halves:
+        step_size = step_size / 2
     noise_scale = math.sqrt(step_size) * moving
     drift_scale = step_size / 2 * moving
     beta_n, everything = options.beta_n(examples), torch.arange(examples)
     reference = loss(center, everything)
-    excess = np.empty((options.chains, options.draws))
+    excess = np.empty((chains, options.draws))
+    shape = (options.chains, len(center))
     for step in range(options.burn_in + options.draws):
         indices = everything
         if 0 < options.batch < examples:
@@ -138,9 +147,16 @@ def sample_losses(
         gradients, values = derivative(rows, indices)
         if step >= options.burn_in:
             excess[:, step - options.burn_in] = (values - reference).double().numpy()
-        drift = beta_n * gradients + options.localisation * (rows - center)
-        noise = torch.randn(rows.shape, generator=generator, dtype=rows.dtype)
-        rows = rows - drift_scale * drift + noise_scale * noise
+        noise = torch.randn(shape, generator=generator, dtype=rows.dtype)[:chains]
+        noises = [noise]
+        if halves:
+            other = torch.randn(rows.shape, generator=parts, dtype=rows.dtype)
+            noises = [(noise + other) / math.sqrt(2), (noise - other) / math.sqrt(2)]
+        for part, noise in enumerate(noises):
+            if part:
+                gradients, _ = derivative(rows, indices)
+            drift = beta_n * gradients + options.localisation * (rows - center)
+            rows = rows - drift_scale * drift + noise_scale * noise
     return excess
 
 

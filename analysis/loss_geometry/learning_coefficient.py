@@ -46,6 +46,9 @@ _VARIABLES: Variables = {
     "loss": "loss of the frame",
     "step_size": "step size of the chains",
     "effective_draws": "effective number of draws of all chains",
+    "step_bias": "estimated error of the coefficient by the step size",
+    "bias_error": "standard error of this estimate",
+    "resolution": "smallest change of the loss at its precision, times beta_n",
     "drift": "last third minus first third of the draws, in standard errors",
     "diverged_chains": "number of chains that diverged and are left out",
     "trace": (("chain", "draw"), "beta_n times the loss above that of the frame"),
@@ -54,6 +57,8 @@ STABLE = 0.2
 """Default step size times the largest curvature of the sampled density."""
 SMALLER_STEPS = 6
 """How many times a default step size with which a chain diverges is divided by 4."""
+BIAS_CHAINS = 2
+"""Number of chains that are repeated with half the step size."""
 LARGE_DRIFT = 3.0
 """Drift, in standard errors, above which chains count as not stationary."""
 
@@ -92,9 +97,11 @@ def learning_coefficients(
     Returns
     -------
     xr.Dataset
-        `llc`, `llc_error`, `within_error`, `loss`, `effective_draws`, `drift` and
-        `diverged_chains` (run, step), and `trace` (run, step, chain, draw); all
-        dimensionless.
+        `llc`, `llc_error`, `within_error`, `loss`, `effective_draws`, `drift`,
+        `step_bias` with `bias_error`, `resolution` and `diverged_chains` (run, step),
+        and `trace` (run, step, chain, draw); all dimensionless. The bias is twice the
+        difference of two chains from the same with half the step size and the same
+        noise, as the error is proportional to the step size.
 
     Raises
     ------
@@ -248,11 +255,29 @@ class FrameChains:
         strength = options.beta_n(self.loss.examples) * largest + options.localisation
         return STABLE / strength
 
-    def _sample(self, options: ChainOptions, step_size: float) -> np.ndarray:
+    def _sample(
+        self, options: ChainOptions, step_size: float, halves: int = 0
+    ) -> np.ndarray:
         n = self.loss.examples
         return sample_losses(
-            self.loss, self.row, n, options, step_size, self.free, self.stream
+            self.loss, self.row, n, options, step_size, self.free, self.stream, halves
         )
+
+    def _step_bias(
+        self, options: ChainOptions, step_size: float, trace: np.ndarray
+    ) -> dict[str, float]:
+        """Twice the difference of the first chains (chain, draw) from those with half
+        the step size, with its standard error; NaN if a chain diverges."""
+        few = min(BIAS_CHAINS, options.chains)
+        halves = self._sample(options, step_size, few)
+        change = trace[:few] - options.beta_n(self.loss.examples) * halves
+        if not np.isfinite(change).all():
+            return {"step_bias": np.nan, "bias_error": np.nan}
+        summary = summarise_chains(change)
+        return {
+            "step_bias": 2 * summary["llc"],
+            "bias_error": 2 * summary["within_error"],
+        }
 
     def measure(self, options: ChainOptions) -> dict[str, Any]:
         """The variables of the frame."""
@@ -268,8 +293,12 @@ class FrameChains:
         summary: dict[str, Any] = dict.fromkeys(_VARIABLES, np.nan)
         if finite.any():
             summary |= summarise_chains(trace[finite])
+            summary |= self._step_bias(options, step_size, trace)
+        loss = self.loss(self.row)
+        spacing = abs(float(loss)) * torch.finfo(loss.dtype).eps
         return summary | {
-            "loss": float(self.loss(self.row)),
+            "loss": float(loss),
+            "resolution": options.beta_n(self.loss.examples) * spacing,
             "step_size": step_size,
             "diverged_chains": int((~finite).sum()),
             "trace": np.where(finite[:, None], trace, np.nan),

@@ -4,9 +4,9 @@ for gradient descent and for Adam.
 Gradient descent with the learning rate lr is unstable along an eigenvector of the
 Hessian H whose eigenvalue exceeds 2 / lr (Cohen et al. 2021, arXiv 2103.00065). Adam is
 unstable if the largest eigenvalue of P^-1/2 H P^-1/2 exceeds 2 (1 + beta1) / ((1 -
-beta1) lr), with P = (1 - beta1^step) (sqrt(v) + eps) and its bias-corrected second
-moments v (Cohen et al. 2022, arXiv 2207.14484). Layers with learning rates lr_i of
-their own scale H_ij by sqrt(lr_i lr_j) / lr."""
+beta1) lr), with P = (1 - beta1^t) (sqrt(v) + eps) after t updates of Adam and its
+bias-corrected second moments v (Cohen et al. 2022, arXiv 2207.14484). Parameters with
+learning rates lr_i of their own scale H_ij by sqrt(lr_i lr_j) / lr."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,13 +22,12 @@ from analysis.linearization.model_spectrum import (
     spectrum_ends,
     stability_rates,
 )
-from analysis.linearization.network_curvature import relative_learning_rates
 from analysis.loss_geometry.frame_measures import BASIS, TOLERANCE, measure_frames
 from dynamics.branching import open_source, states_at
 from dynamics.networks.from_trajectory import network_of
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel, mean_value_and_gradient
-from dynamics.recording.quantities import SECOND_MOMENT
+from dynamics.recording.quantities import MOMENT_UPDATES, SECOND_MOMENT
 from dynamics.settings import RecordedSettings
 
 _MOMENT = "exp_avg_sq"
@@ -84,12 +83,12 @@ def edge_of_stability(
     >>> bool(result["relative_preconditioned"][0, 1] > 0)
     True
     """
-    selected, rates = trajectory.isel(step=list(frames)), np.ones(1)
+    selected = trajectory.isel(step=list(frames))
     if trajectory.attrs["system"] != RecordedSettings.system:
-        network: Any = network_of(trajectory)
-        rates = relative_learning_rates(network)
-        selected = selected.assign(second_moments(trajectory, frames))
-    root = torch.from_numpy(np.sqrt(rates))
+        moments, updates = moments_and_updates(trajectory, frames)
+        selected = selected.assign(moments).assign_coords(
+            {MOMENT_UPDATES: ("step", updates)}
+        )
 
     def before(model: RecordedModel, frame: int, count: int) -> None:
         if log is not None:
@@ -99,7 +98,8 @@ def edge_of_stability(
     def measure(model: RecordedModel, frame: int) -> dict[str, float]:
         row, losses = model.row(0, frame), model.losses(0, frame)
         hessian = hessian_product(losses, row)
-        rate, limit = stability_rates(model.trajectory, 0, frame)
+        rates = stability_rates(model, 0, frame)
+        root = torch.ones(model.size).double() if rates.root is None else rates.root
         scale = adam_scale(model, 0, frame)
         sharpness, preconditioned = (
             np.nan
@@ -110,9 +110,9 @@ def edge_of_stability(
         return {
             "loss": float(mean_value_and_gradient(losses, row)[0]),
             "sharpness": sharpness,
-            "relative_sharpness": sharpness * rate / 2,
+            "relative_sharpness": sharpness * rates.rate / 2,
             "preconditioned_sharpness": preconditioned,
-            "relative_preconditioned": preconditioned / limit,
+            "relative_preconditioned": preconditioned / rates.limit,
         }
 
     return measure_frames(
@@ -141,21 +141,31 @@ def _largest_eigenvalue(
     return float(pairs.values[-1])
 
 
-def second_moments(
+Moments = dict[str, tuple[tuple[str, ...], np.ndarray]]
+"""Second moments of Adam, as variables ``second_moment.NAME`` (run, step, ...)."""
+
+
+def second_moments(trajectory: xr.Dataset, frames: Sequence[int]) -> Moments:
+    """The first value of `moments_and_updates`."""
+    return moments_and_updates(trajectory, frames)[0]
+
+
+def moments_and_updates(
     trajectory: xr.Dataset, frames: Sequence[int]
-) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+) -> tuple[Moments, np.ndarray]:
     """The bias-corrected second moments of Adam at some frames of a network of this
-    package, as variables ``second_moment.NAME`` (run, step, ...) as in recordings;
-    empty for another optimizer. Raises as `dynamics.replay` does."""
+    package, as in recordings, and the number of updates that they have received,
+    (step,); empty and 0 for another optimizer. Raises as `dynamics.replay` does."""
     network: Any = network_of(trajectory)
     if network.settings.optimizer == "sgd":
-        return {}
+        return {}, np.zeros(len(frames), int)
     steps = trajectory["step"].values[list(frames)].tolist()
-    rows = []
+    rows, updates = [], []
     seeds = trajectory["seed"].values
     states: Any = states_at(open_source(trajectory), seeds, steps, [])
     for state in states:
         moments = state.moments.get(_MOMENT, np.zeros_like(state.weights))
+        updates.append(state.updates)
         rows.append(moments / (1 - network.settings.beta2 ** max(1, state.updates)))
     flat = np.split(np.stack(rows, axis=1), np.cumsum(network.lengths)[:-1], axis=-1)
     variables = {}
@@ -165,4 +175,4 @@ def second_moments(
             ("run", "step", *dims),
             values.reshape(shape),
         )
-    return variables
+    return variables, np.array(updates)

@@ -76,7 +76,7 @@ def _plot_means(
     intervals = []
     for row in printed:
         networks = networks_in_range(values, row["low"], row["high"])
-        intervals.append(mean_interval(networks.values, discrete=True))
+        intervals.append(mean_interval(networks.values))
     mean, *ends = np.array(intervals).T
     middle = np.array([(row["low"] + row["high"]) / 2 for row in printed])
     panel.errorbar(

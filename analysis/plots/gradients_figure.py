@@ -24,6 +24,7 @@ from analysis.plots.figure_files import (
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.gradient_peaks import (
     find_norm_peaks,
+    frame_clock,
     loss_and_norm_series,
     loss_events_by_kind,
 )
@@ -71,10 +72,9 @@ def plot_gradient_norms(
     )
     upper, lower = panels[:4], panels[4:]
     one = trajectory.isel(run=run)
-    falling = loss_and_norm_series(trajectory.isel(run=[run]))[0].falling
-    clock = "epoch" if "epoch" in trajectory.variables else "step"
+    series = loss_and_norm_series(trajectory.isel(run=[run]), config)[0]
+    falling, time, clock = series.falling, series.time, frame_clock(trajectory)
     with_loss = "loss" in trajectory
-    time = trajectory[clock].values[: len(falling)].astype(np.float64)
     if with_loss:
         _plot_metrics(upper[0], upper[1], one, time)
     else:
@@ -90,7 +90,7 @@ def plot_gradient_norms(
         axes.set(title=title, ylabel="norm")
     visible = [axes for axes in upper if axes.axison]
     marked = (
-        _mark_events(visible, falling, not with_loss, time, config)
+        _mark_events(visible, falling, not with_loss, time, series.detection)
         if len(falling) > 1
         else {}
     )

@@ -28,6 +28,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings, TransformerSettings
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
+from dynamics.trajectory.success import exceeds
 
 
 @in_style
@@ -124,7 +125,7 @@ def _runs_by_success(trajectory: xr.Dataset) -> dict[str, xr.Dataset]:
     last = (
         trajectory["accuracy"].sel(split=_last_split(trajectory)).isel(step=-1).values
     )
-    successful = (last > SUCCESS_ACCURACY) & not_diverged(trajectory)
+    successful = exceeds(last, SUCCESS_ACCURACY) & not_diverged(trajectory)
     groups = {
         "successful runs": trajectory.isel(run=successful),
         "failed runs": trajectory.isel(run=~successful),
@@ -135,7 +136,7 @@ def _runs_by_success(trajectory: xr.Dataset) -> dict[str, xr.Dataset]:
 def _learning_title(trajectory: xr.Dataset, test: np.ndarray) -> str:
     settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings | TransformerSettings)
-    above = int((test > SUCCESS_ACCURACY).sum())
+    above = int(exceeds(test, SUCCESS_ACCURACY).sum())
     outcome = (
         f"{above} of {trajectory.sizes['run']} runs end above {SUCCESS_ACCURACY:g}"
     )

@@ -47,7 +47,8 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
 
 def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
     """Draw R² on held-out runs and frames, and of fits to each frame."""
-    step, (first, second, third) = result["step"].values, colours.series_colours(3)
+    time = result["step"].values / result.attrs["unit"]
+    first, second, third = colours.series_colours(3)
     laws = {
         "CA": ("r_squared", first, "law of CA"),
         "four fields": ("r_squared", second, "its four fields, fitted"),
@@ -59,14 +60,14 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
         ),
     }
     for law, (variable, colour, label) in laws.items():
-        plot_quartile_band(panel, step, result[variable].sel(law=law), colour, label)
+        plot_quartile_band(panel, time, result[variable].sel(law=law), colour, label)
     for law, colour, label in (
         ("pair law", third, ""),
         ("renamed", colours.colour("muted"), ", tokens renamed"),
     ):
         median = result["frame_r_squared"].sel(law=law).median("run")
         panel.plot(
-            step,
+            time,
             median,
             color=colour,
             linestyle=":",
@@ -75,8 +76,8 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
     panel.set(
         title=f"{heading}: R² of -dL/dE", ylim=(0, 1), xlabel=result.attrs["clock"]
     )
-    panel.set_xscale("symlog", linthresh=max(1, step[1] if len(step) > 1 else 1))
-    panel.set_xlim(0, max(step[-1], 1))
+    panel.set_xscale("symlog", linthresh=max(1, time[1] if len(time) > 1 else 1))
+    panel.set_xlim(0, max(time[-1], 1))
 
 
 def _plot_functions(

@@ -27,6 +27,7 @@ from analysis.progress_measures.grokking import grokking_phases, grokking_times
 from analysis.progress_measures.own_performance import (
     learning_times,
     own_performance,
+    unknown_phases,
     unknown_times,
 )
 from analysis.progress_measures.token_gradients import (
@@ -41,6 +42,7 @@ from analysis.progress_measures.weight_components import (
 from analysis.statistics.intervals import drop_non_finite, median_interval
 from analysis.statistics.survival import kaplan_meier
 from analysis.structures.fourier import fourier_frequencies
+from analysis.transitions.detection import MIN_WINDOW_FRAMES
 from dynamics.recording.model_file import ModelFile
 from dynamics.settings import TransformerSettings
 from dynamics.trajectory.diverged import valid_frames
@@ -113,8 +115,8 @@ def measure_progress(
     Raises
     ------
     TrajectoryError
-        If the trajectory is not of networks that add numbers, has too few frames, or no
-        weights, or if a frame needs more than 4 GiB.
+        If the trajectory is not of networks that add numbers, or has no weights, or if
+        a frame needs more than 4 GiB.
     SettingsError
         For fewer than two frames.
 
@@ -130,18 +132,22 @@ def measure_progress(
     own = isinstance(network, OwnNetwork)
     single = trajectory.sizes["step"] == 1
     if not own and not single:  # refuses a trajectory before the measures are computed
-        learned = grokking_times(trajectory).merge(grokking_phases(trajectory))
+        learned = grokking_times(trajectory)
+        if trajectory.sizes["step"] > MIN_WINDOW_FRAMES:
+            learned = learned.merge(grokking_phases(trajectory))
+        else:  # events are detected in six frames or more
+            learned = learned.merge(unknown_phases(trajectory.sizes["run"]))
     elif not own:
         learned = unknown_times(trajectory)
     at = selected_frames(trajectory, frames, least=1 if own or single else 2)
-    valid = valid_frames(trajectory).values[:, at]
+    all_valid = valid_frames(trajectory).values
+    valid, lasts = all_valid[:, at], all_valid.sum(axis=1) - 1
     seeds = trajectory["seed"].values
     runs = []
     for run in tqdm(
         range(len(seeds)), desc="measures", unit="run", disable=None, leave=False
     ):
-        last = int(valid[run].sum()) - 1
-        runs.append(_measure_run(network, run, at, last, threshold))
+        runs.append(_measure_run(network, run, at, int(lasts[run]), threshold))
     result = _labelled(runs, valid, trajectory, at, network.n)
     if isinstance(network, OwnNetwork):
         result = result.merge(own_performance(network, at))
@@ -155,9 +161,9 @@ def measure_progress(
 def _measure_run(
     network: AddingNetwork, run: int, frames: np.ndarray, last: int, threshold: float
 ) -> dict[str, np.ndarray]:
-    """The measures of a run at the indices of some frames, each (step, ...). last:
-    position of the last valid one."""
-    keys = _key_frequencies(network, run, frames[last], threshold)
+    """The measures of a run at the indices of some frames, each (step, ...), with the
+    key frequencies of its last valid frame, whichever frames are measured."""
+    keys = _key_frequencies(network, run, last, threshold)
     pairs = network.training_pairs(run)
     seed = int(network.trajectory["seed"].values[run])
     triples = random_triples(network.n, seed)

@@ -29,6 +29,7 @@ from analysis.transitions.loss_events import event_table, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.trajectory.diverged import mask_diverged, valid_frames
 from dynamics.trajectory.schema import check_variable_recorded
+from dynamics.trajectory.success import exceeds
 
 PHASES = ("memorisation", "circuit formation", "cleanup")
 PHASE_DETECTION = DetectionConfig(window=0.05)
@@ -71,8 +72,8 @@ def grokking_times(trajectory: xr.Dataset) -> xr.Dataset:
     """
     train, other = _split_accuracies(trajectory)
     steps = trajectory["step"].values.astype(np.float64)
-    memorised = _first_step(train > MEMORISED, steps)
-    generalised = _first_step(other > GENERALISED, steps)
+    memorised = _first_step(exceeds(train, MEMORISED), steps)
+    generalised = _first_step(exceeds(other, GENERALISED), steps)
     ended = np.isfinite(generalised)
     until = np.where(ended, generalised, trajectory["last_step"].values)
     meanings = {
@@ -123,7 +124,11 @@ def moment_frames(trajectory: xr.Dataset) -> xr.DataArray:
     """
     train, other = _split_accuracies(trajectory)
     all_frames = np.arange(trajectory.sizes["step"])
-    reached = (train > MEMORISED, other >= GENERALISING, other > GENERALISED)
+    reached = (
+        exceeds(train, MEMORISED),
+        other >= GENERALISING,
+        exceeds(other, GENERALISED),
+    )
     frames = [_first_step(item, all_frames) for item in reached]
     frames.append(valid_frames(trajectory).values.sum(axis=1) - 1)
     indices = np.nan_to_num(np.stack(frames, axis=1), nan=-1).astype(int)

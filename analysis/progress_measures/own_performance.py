@@ -69,7 +69,7 @@ def learning_times(trajectory: xr.Dataset, performance: xr.Dataset) -> xr.Datase
         try:
             return times.merge(grokking_phases(source))
         except TrajectoryError:
-            return times.merge(_unknown_phases(trajectory.sizes["run"]))
+            return times.merge(unknown_phases(trajectory.sizes["run"]))
     return unknown_times(trajectory)
 
 
@@ -79,9 +79,10 @@ def unknown_times(trajectory: xr.Dataset) -> xr.Dataset:
     unknown = ("run", np.full(runs, np.nan))
     times = xr.Dataset(dict.fromkeys(("memorised", "generalised", "delay"), unknown))
     times["observed"] = ("run", np.zeros(runs, bool))
-    return times.merge(_unknown_phases(runs))
+    return times.merge(unknown_phases(runs))
 
 
-def _unknown_phases(runs: int) -> xr.Dataset:
+def unknown_phases(runs: int) -> xr.Dataset:
+    """The variables of `grokking_phases`, all of them NaN."""
     unknown = (("run", "phase"), np.full((runs, len(PHASES)), np.nan))
     return xr.Dataset({"begin": unknown, "end": unknown}, {"phase": list(PHASES)})

@@ -74,20 +74,21 @@ def _input_gradients(
 
     The embeddings of several triples are put into the rows of one table, which is
     differentiated once: two rows for each triple, so that a = b, too, has a row for
-    each position."""
+    each position. The rows of the triples' classes keep their values, because with tied
+    weights the table is also the last layer."""
     n, table = network.settings.n, weights["embedding"]
     offset = (
         n if getattr(network.settings, "own_vocabularies", False) else 0
     )  # where the rows of b begin
     result = []
-    for a, b, label in (part.T for part in triples.split(n // 2)):
+    for a, b, label in (part.T for part in triples.split(n // 3)):
         at = torch.arange(len(a))
-        pairs = torch.stack([at, len(a) + at], dim=-1)
+        is_free = torch.ones(n, dtype=torch.bool).index_fill(0, label, value=False)
+        first, second = is_free.nonzero()[: 2 * len(a), 0].split(len(a))
+        pairs = torch.stack([first, second], dim=-1)
         rows = table.clone()
-        rows[..., at, :], rows[..., offset + len(a) + at, :] = (
-            table[..., a, :],
-            table[..., offset + b, :],
-        )
+        rows[..., first, :] = table[..., a, :]
+        rows[..., offset + second, :] = table[..., offset + b, :]
 
         def summed_logits(
             embedding: torch.Tensor, pairs=pairs, at=at, label=label
@@ -97,6 +98,6 @@ def _input_gradients(
             ].sum()
 
         gradient = torch.func.grad(summed_logits)(rows)
-        result.append((gradient[..., at, :], gradient[..., offset + len(a) + at, :]))
-    first, second = zip(*result, strict=True)
-    return torch.cat(first, dim=-2), torch.cat(second, dim=-2)
+        result.append((gradient[..., first, :], gradient[..., offset + second, :]))
+    of_a, of_b = zip(*result, strict=True)
+    return torch.cat(of_a, dim=-2), torch.cat(of_b, dim=-2)

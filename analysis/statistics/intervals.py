@@ -105,41 +105,47 @@ def clustered_binomial_interval(counts: np.ndarray, totals: np.ndarray) -> Inter
         )
     elif runs:  # with none or all successes the variance within runs is unknown: count each run once
         effect = count / runs
-    effective = count / effect
-    hits, tail = fraction * effective, (1 - CONFIDENCE_LEVEL) / 2
-    low = (
-        float(stats.beta.ppf(tail, hits, effective - hits + 1)) if fraction > 0 else 0.0
-    )
-    high = (
-        float(stats.beta.ppf(1 - tail, hits + 1, effective - hits))
-        if fraction < 1
-        else 1.0
-    )
-    return Interval(fraction, low, high)
+    return Interval(fraction, *_beta_bounds(fraction, count / effect))
+
+
+UNBOUNDED = (-math.inf, math.inf)
+"""The range of values that are not limited."""
+
+_EQUAL = 1e-12
+"""Values that differ by less than this fraction of the largest one count as equal."""
 
 
 def mean_interval(
     values: np.ndarray,
     discrete: bool = False,
-    limits: tuple[float, float] = (-math.inf, math.inf),
+    limits: tuple[float, float] = UNBOUNDED,
 ) -> Interval:
-    """Mean with its t interval.
+    """Mean with its interval.
+
+    Values between two limits, such as accuracies, have the interval of a fraction: that
+    of Clopper and Pearson for m of n successes, where m is not an integer. The variance
+    of n such values is at most that of n values that are 0 or 1, so their interval is
+    valid; if the variance of the values is smaller, n is replaced by the number of zeros
+    and ones whose mean would have the same variance, times (z / t)², since the variance
+    of few values is uncertain (as by Korn and Graubard, see
+    `clustered_binomial_interval`). Its width is never 0.
+
+    Other values have the t interval. If they are equal, their spread is unknown and the
+    bounds are NaN; that of counts is at least that of rounding to integers, 1 / 12.
 
     Parameters
     ----------
     values : array, shape (sample,)
     discrete : bool
-        Whether the values are counts or fractions, which may be equal by chance: if all
-        are equal, the bounds are NaN.
+        Whether the values are counts, which may be equal by chance.
     limits : (float, float)
-        The range of possible values, such as (0, 1) for accuracies. The bounds are
-        clipped to it.
+        The range of possible values, such as (0, 1) for accuracies.
 
     Returns
     -------
     Interval
-        The bounds are NaN for fewer than two values; all fields are NaN for an empty
-        sample.
+        Within the limits. The bounds are NaN for fewer than two values; all fields are
+        NaN for an empty sample.
 
     Examples
     --------
@@ -147,23 +153,60 @@ def mean_interval(
     >>> from analysis.statistics import mean_interval
     >>> mean_interval(np.array([1.0, 2.0, 4.0])).value
     2.333...
-    >>> mean_interval(np.array([0.6, 0.9]), limits=(0, 1))
-    Interval(value=0.75, low=0.0, high=1.0)
+    >>> round(mean_interval(np.array([1.0, 1.0, 1.0]), limits=(0, 1)).low, 3)
+    0.292
     """
     values = np.asarray(values, dtype=np.float64)
     if values.size == 0:
         return NO_INTERVAL
     mean = float(values.mean())
-    if values.size == 1 or (discrete and np.ptp(values) == 0):
+    if values.size == 1:
         return Interval(mean, math.nan, math.nan)
-    half = float(
-        stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, values.size - 1)
-        * values.std(ddof=1)
-        / np.sqrt(values.size)
-    )
-    return Interval(
-        mean, float(max(mean - half, limits[0])), float(min(mean + half, limits[1]))
-    )
+    if all(map(math.isfinite, limits)):
+        low, high = _bounded_mean_bounds(values, limits)
+        return Interval(mean, min(low, mean), max(high, mean))
+    variance = float(values.var(ddof=1))
+    if discrete:
+        variance = max(variance, 1 / 12)
+    elif _are_equal(values):
+        return Interval(mean, math.nan, math.nan)
+    half = _t_quantile(values.size - 1) * math.sqrt(variance / values.size)
+    return Interval(mean, max(mean - half, limits[0]), min(mean + half, limits[1]))
+
+
+def _are_equal(values: np.ndarray) -> bool:
+    return bool(np.ptp(values) <= _EQUAL * np.abs(values).max())
+
+
+def _t_quantile(freedom: float) -> float:
+    return float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom))
+
+
+def _bounded_mean_bounds(
+    values: np.ndarray, limits: tuple[float, float]
+) -> tuple[float, float]:
+    """Bounds of the mean of values between two limits (`mean_interval`)."""
+    least, span = limits[0], limits[1] - limits[0]
+    fractions = np.clip((values - least) / span, 0, 1)
+    mean, number = float(fractions.mean()), float(len(fractions))
+    if not _are_equal(values):
+        z = float(stats.norm.ppf((1 + CONFIDENCE_LEVEL) / 2))
+        certainty = (z / _t_quantile(number - 1)) ** 2
+        variance = float(fractions.var(ddof=1)) / number
+        number = max(number, certainty * mean * (1 - mean) / variance)
+    low, high = _beta_bounds(mean, number)
+    return least + span * low, least + span * high
+
+
+def _beta_bounds(fraction: float, number: float) -> tuple[float, float]:
+    """Clopper and Pearson's bounds for a fraction of a number of cases, both real."""
+    hits, tail = fraction * number, (1 - CONFIDENCE_LEVEL) / 2
+    low = high = fraction
+    if fraction > 0:
+        low = float(stats.beta.ppf(tail, hits, number - hits + 1))
+    if fraction < 1:
+        high = float(stats.beta.ppf(1 - tail, hits + 1, number - hits))
+    return low, high
 
 
 def median_interval(values: np.ndarray) -> Interval:
@@ -199,22 +242,22 @@ def median_interval(values: np.ndarray) -> Interval:
 
 
 def difference_interval(
-    first: np.ndarray, second: np.ndarray, discrete: bool = False
+    first: np.ndarray, second: np.ndarray, limits: tuple[float, float] = UNBOUNDED
 ) -> Interval:
-    """Difference of the means of two independent samples, first - second, with Welch's
-    t interval.
+    """Difference of the means of two independent samples, first - second: with Welch's
+    t interval, or, of values between two limits, by `difference_of_estimates`.
 
     Parameters
     ----------
     first, second : array, shape (sample,)
-    discrete : bool
-        As in `mean_interval`: if neither sample varies, the bounds are NaN.
+    limits : (float, float)
+        The range of possible values, as in `mean_interval`.
 
     Returns
     -------
     Interval
-        The bounds are NaN if a sample has fewer than two values; all fields are NaN if
-        one is empty.
+        The bounds are NaN if a sample has fewer than two values, or if neither sample
+        varies and values are not limited; all fields are NaN if one is empty.
 
     Examples
     --------
@@ -226,11 +269,12 @@ def difference_interval(
     samples = [np.asarray(values, dtype=np.float64) for values in (first, second)]
     if min(values.size for values in samples) == 0:
         return NO_INTERVAL
+    if all(map(math.isfinite, limits)):
+        means = [mean_interval(values, limits=limits) for values in samples]
+        return difference_of_estimates(*means)
     difference = float(samples[0].mean() - samples[1].mean())
-    if min(values.size for values in samples) == 1:
+    if min(values.size for values in samples) == 1 or all(map(_are_equal, samples)):
         return Interval(difference, math.nan, math.nan)
-    if max(np.ptp(values) for values in samples) == 0:  # both without spread
-        return Interval(difference, *([math.nan] * 2 if discrete else [difference] * 2))
     bounds = stats.ttest_ind(*samples, equal_var=False).confidence_interval(
         CONFIDENCE_LEVEL
     )
@@ -277,7 +321,8 @@ def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
     Returns
     -------
     Interval
-        All NaN if a sample does not vary; the bounds are NaN for fewer than four pairs.
+        All NaN if a sample does not vary; the bounds are NaN for fewer than four pairs,
+        and for a correlation of 1 or -1, whose error is unknown.
 
     Examples
     --------
@@ -291,7 +336,7 @@ def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return NO_INTERVAL
     result = stats.pearsonr(first, second)
-    if len(first) < 4:
+    if len(first) < 4 or abs(result.statistic) > 1 - _EQUAL:
         return Interval(float(result.statistic), math.nan, math.nan)
     low, high = result.confidence_interval(CONFIDENCE_LEVEL)
     return Interval(float(result.statistic), float(low), float(high))
@@ -300,5 +345,5 @@ def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
 def t_interval(mean: float, error: float, freedom: int) -> Interval:
     """The t interval of an estimate from its standard error and the degrees of freedom
     of that error."""
-    half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * error
+    half = _t_quantile(freedom) * error
     return Interval(mean, mean - half, mean + half)

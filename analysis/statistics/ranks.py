@@ -25,7 +25,8 @@ def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
     larger, -1 if every one is smaller. The interval solves abs(estimate - theta) = z
     sd(theta) for theta, with Hanley and McNeil's variance at theta and not at the
     estimate (Newcombe, Statistics in Medicine 25 (2006), 559, method 5), so that its
-    width is positive even if the samples do not overlap.
+    width is positive even if the samples do not overlap. z is the quantile of the t
+    distribution with as many degrees of freedom as Welch's test has for equal variances.
 
     Parameters
     ----------
@@ -58,13 +59,15 @@ def _upper_bound(theta: float, first: int, second: int) -> float:
     """Upper bound, at most 1, of the interval of theta estimated from samples of these
     sizes."""
     others = (first + second) / 2 - 1
+    freedom = max(first + second - 2, 1)
+    quantile = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom))
 
     def excess(bound: float) -> float:
         spread = 1 + others * (1 - bound) / (2 - bound) + others * bound / (1 + bound)
         return (
             bound
             - theta
-            - _Z * float(np.sqrt(bound * (1 - bound) * spread / (first * second)))
+            - quantile * float(np.sqrt(bound * (1 - bound) * spread / (first * second)))
         )
 
     return (
@@ -91,7 +94,8 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
     """Spearman's rank correlation of two quantities with its 95% interval.
 
     The interval is Fisher's z with Bonett and Wright's variance (Psychometrika 65
-    (2000), 23).
+    (2000), 23). A correlation of 1 or -1, whose z is infinite, counts as half of the way
+    to the next smaller one that n samples without ties can have.
 
     Parameters
     ----------
@@ -117,11 +121,18 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
     )
     if len(first) < 4:
         return Interval(rho, math.nan, math.nan)
-    if abs(rho) > 1 - 1e-12:
-        return Interval(rho, rho, rho)
-    half = _Z * np.sqrt((1 + rho * rho / 2) / (len(first) - 3))
-    low, high = np.tanh(np.arctanh(rho) + np.array([-half, half]))
-    return Interval(rho, float(low), float(high))
+    count = len(first)
+    # the next correlation to 1 is that of ranks of which two neighbours are exchanged
+    largest = 1 - 6 / (count * (count**2 - 1))
+    inner = float(np.clip(rho, -largest, largest))
+    half = _Z * np.sqrt((1 + inner * inner / 2) / (count - 3))
+    low, high = np.tanh(np.arctanh(inner) + np.array([-half, half])).tolist()
+    perfect = abs(rho) > 1 - 1e-12
+    if perfect and rho > 0:
+        high = 1.0
+    elif perfect:
+        low = -1.0
+    return Interval(rho, low, high)
 
 
 class EffectProfile(NamedTuple):

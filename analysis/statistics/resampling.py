@@ -119,7 +119,7 @@ def mean_distance_within(distances: np.ndarray) -> Interval:
     Parameters
     ----------
     distances : array, shape (run, run)
-        Symmetric; the diagonal is left out.
+        Symmetric; the diagonal is left out, and so are runs without distances (NaN).
 
     Returns
     -------
@@ -134,10 +134,12 @@ def mean_distance_within(distances: np.ndarray) -> Interval:
     >>> mean_distance_within(abs(x[:, None] - x)).value
     2.666
     """
-    count = len(distances)
+    own = np.eye(len(distances)) > 0
+    apart = _with_distances(np.where(own, np.nan, distances))
+    count = len(apart)
     if count < 2:
         return NO_INTERVAL
-    apart = np.where(np.eye(count, dtype=bool), 0.0, distances)
+    apart = np.where(np.eye(count) > 0, 0.0, apart)
     total, by_run = apart.sum(), apart.sum(axis=1)
     without = (
         (total - 2 * by_run) / ((count - 1) * (count - 2)) if count > 2 else by_run
@@ -152,6 +154,7 @@ def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interv
     Parameters
     ----------
     distances : array, shape (run, other_run)
+        NaN for runs that are left out.
     paired : bool
         Run k of one sample belongs to run k of the other; their distance is left out.
 
@@ -168,20 +171,23 @@ def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interv
     >>> mean_distance_between(np.array([[1.0, 2.0], [3.0, 6.0]])).value
     3.0
     """
-    if not distances.size:
-        return NO_INTERVAL
-    selected = (
-        np.where(np.eye(*distances.shape, dtype=np.bool_), np.nan, distances)
-        if paired
-        else distances
-    )
-    if not np.isfinite(selected).any():
+    partners = np.eye(*distances.shape) > 0
+    # before runs are left out, after which the diagonal is no longer that of partners
+    selected = np.where(partners, np.nan, distances) if paired else distances
+    selected = _with_distances(selected)
+    if not selected.size:
         return NO_INTERVAL
     mean = float(np.nanmean(selected))
-    if min(distances.shape) < 2:
+    if min(selected.shape) < 2:
         return Interval(mean, math.nan, math.nan)
     variances = [
-        np.nanmean(selected, axis=axis).var(ddof=1) / distances.shape[1 - axis]
+        np.nanmean(selected, axis=axis).var(ddof=1) / selected.shape[1 - axis]
         for axis in (0, 1)
     ]
-    return t_interval(mean, float(np.sqrt(sum(variances))), min(distances.shape) - 1)
+    return t_interval(mean, float(np.sqrt(sum(variances))), min(selected.shape) - 1)
+
+
+def _with_distances(distances: np.ndarray) -> np.ndarray:
+    """The rows and columns of the runs that have any distance."""
+    some = np.isfinite(distances)
+    return distances[some.any(axis=1)][:, some.any(axis=0)]

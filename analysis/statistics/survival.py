@@ -2,7 +2,8 @@
 left out.
 
 The fraction of runs that are still waiting for the event is the Kaplan-Meier estimate,
-with a log-log interval from Greenwood's variance. Two samples are compared by the
+with a log-log interval from Greenwood's variance; before the first event, and when no run
+is waiting any more, with the exact binomial bound. Two samples are compared by the
 log-rank test. Times are in any unit."""
 
 from __future__ import annotations
@@ -75,40 +76,33 @@ def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
     events = int(observed.sum())
     estimate = stats.ecdf(_censored_data(times, observed)).sf
     fraction = estimate.probabilities
-    low, high = (fraction, fraction) if not events else _bounds(estimate)
-    time, fraction, low, high = (
-        np.concatenate([[start], values])
-        for start, values in (
-            (0.0, estimate.quantiles),
-            (1.0, fraction),
-            (1.0, low),
-            (1.0, high),
+    time = np.concatenate([[0.0], estimate.quantiles])
+    low, high = (np.concatenate([[1.0], part]) for part in _bounds(estimate, events))
+    fraction = np.concatenate([[1.0], fraction])
+    waiting = np.maximum((times > time[:, None]).sum(axis=1), 1)
+    tail = (1 - CONFIDENCE_LEVEL) / 2
+    low[fraction == 1] = (tail ** (1 / waiting))[fraction == 1]
+    high[fraction == 0] = 1 - tail ** (1 / max(events, 1))
+    median = Interval(_median_time(times, observed), math.nan, math.nan)
+    if events >= _FEWEST_EVENTS:
+        median = median._replace(
+            low=_first_at_half(time, low), high=_first_at_half(time, high)
         )
-    )
-    middle, *ends = (_first_at_half(time, values) for values in (fraction, low, high))
-    median = (
-        Interval(middle, *ends)
-        if events >= _FEWEST_EVENTS
-        else Interval(middle, math.nan, math.nan)
-    )
     return SurvivalCurve(len(times), events, median, time, fraction, low, high)
 
 
-def _bounds(estimate: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The log-log interval of each fraction. It is undefined before the first event,
-    where both bounds are 1, and when no run is waiting any more, where the upper bound
-    keeps its previous value."""
+def _bounds(estimate: Any, events: int) -> tuple[np.ndarray, np.ndarray]:
+    """The log-log interval of each fraction. It is undefined for fractions of 0 and 1,
+    whose bounds are these."""
+    if not events:
+        return estimate.probabilities.copy(), estimate.probabilities.copy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         bounds = estimate.confidence_interval(CONFIDENCE_LEVEL, method="log-log")
     low, high = bounds.low.probabilities.copy(), bounds.high.probabilities.copy()
-    fraction, before = estimate.probabilities, 1.0
-    for at in range(len(fraction)):
-        if fraction[at] == 1:
-            low[at] = high[at] = 1.0
-        elif not np.isfinite(high[at]):
-            low[at], high[at] = 0.0, before
-        before = high[at]
+    for bound in (low, high):
+        undefined = ~np.isfinite(bound) | (estimate.probabilities == 1)
+        bound[undefined] = estimate.probabilities[undefined]
     return low, high
 
 
@@ -155,7 +149,29 @@ def _censored_data(times: np.ndarray, observed: np.ndarray) -> stats.CensoredDat
     return stats.CensoredData(uncensored=times[observed], right=times[~observed])
 
 
+def _median_time(times: np.ndarray, observed: np.ndarray) -> float:
+    """The first time at which at most half of the runs are still waiting; inf if there
+    is none. The fraction is a quotient of integers, because a rounded product may lie
+    above one half where the fraction is one half."""
+    ends = np.unique(times[observed])
+    at_risk = len(times) - np.searchsorted(np.sort(times), ends)
+    ordered = np.sort(times[observed])
+    events = np.searchsorted(ordered, ends, side="right") - np.searchsorted(
+        ordered, ends
+    )
+    waiting, total = 1, 1
+    for time, runs, count in zip(
+        ends.tolist(), at_risk.tolist(), events.tolist(), strict=True
+    ):
+        waiting *= runs - count
+        total *= runs
+        if 2 * waiting <= total:
+            return time
+    return math.inf
+
+
 def _first_at_half(time: np.ndarray, fraction: np.ndarray) -> float:
+    """The first time at which a bound of the fraction is at most one half."""
     reached = fraction <= 0.5
     return float(time[reached.argmax()]) if reached.any() else math.inf
 

@@ -29,6 +29,10 @@ from analysis.statistics.intervals import (
 _WIDTHS = (1e-3, 1e2)
 """Widths outside of this range are not distinguished from 0 and infinity."""
 
+_FEWEST_RUNS = 25
+"""With fewer runs the parameters have no bounds, since their coverage would be below
+92%."""
+
 _MARGIN = math.log(30)
 """The midpoint is searched up to a factor of 30 outside of the values at which there
 are runs."""
@@ -84,7 +88,7 @@ def fit_transition(
     -------
     TransitionFit
         All NaN if the event happens in none or in all of the runs, or at a single
-        value.
+        value; the bounds are NaN for fewer than 25 runs.
 
     Examples
     --------
@@ -115,7 +119,9 @@ def fit_transition(
 
     middle, _ = _minimum(lambda middle: loss_of_middle(middle)[1], *middles)
     width, least = loss_of_middle(middle)
-    limit = least + stats.chi2.ppf(CONFIDENCE_LEVEL, 1) / 2
+    runs = float(totals.sum())
+    quantile = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, max(runs - 2, 1)))
+    limit = least + quantile**2 / 2  # of chi-squared, in the limit of many runs
     midpoint = _profile_interval(
         lambda at: loss_of_middle(at)[1] - limit, middle, *middles
     )
@@ -124,6 +130,9 @@ def fit_transition(
     )
     if loss_of_width(widths[0])[1] - least < 1e-6:
         interval = interval._replace(value=0.0)
+    if runs < _FEWEST_RUNS:
+        unknown = {"low": math.nan, "high": math.nan}
+        midpoint, interval = midpoint._replace(**unknown), interval._replace(**unknown)
     return TransitionFit(midpoint, interval)
 
 

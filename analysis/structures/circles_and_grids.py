@@ -332,6 +332,8 @@ def summarise_structures(embedding: np.ndarray) -> StructureSummary:
         circle_fraction=binomial_interval(count, len(circle)),
         grids=len(circle) - count,
         imperfections=mean_interval(
-            count_imperfections(embedding[~circle]), limits=(0, np.inf)
+            count_imperfections(embedding[~circle]),
+            discrete=True,
+            limits=(0, np.inf),
         ),
     )

@@ -327,20 +327,17 @@ def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
                 np.where(circle == 0, item, np.nan)
                 for item, circle in zip((a, b), circles, strict=True)
             )
-        means = [mean_interval(drop_non_finite(item), limits=limits) for item in (a, b)]
+        is_count = name == "imperfections"
+        means = [
+            mean_interval(drop_non_finite(item), is_count, limits) for item in (a, b)
+        ]
         rows.append(_row(words, means, *_location_test(a, b, paired)))
-    blocks = [
-        _finite_block(comparison[f"within_{side}"].values) for side in COMPARED_SIDES
+    within = [
+        _within_unit(mean_distance_within(comparison[f"within_{side}"].values))
+        for side in COMPARED_SIDES
     ]
-    rows.append(
-        _row(
-            "shape distance within",
-            [_within_unit(mean_distance_within(block)) for block in blocks],
-        )
-    )
-    between = _within_unit(
-        mean_distance_between(_finite_block(comparison["between"].values), paired)
-    )
+    rows.append(_row("shape distance within", within))
+    between = _within_unit(mean_distance_between(comparison["between"].values, paired))
     rows.append(_row("shape distance between", [between, NO_INTERVAL]))
     return rows + (_paired_rows(comparison) if paired else [])
 
@@ -480,9 +477,3 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
 
 def _without_bounds(value: float) -> Interval:
     return Interval(float(value), math.nan, math.nan)
-
-
-def _finite_block(distances: np.ndarray) -> np.ndarray:
-    """Distances between the runs that have any."""
-    some = np.isfinite(distances)
-    return distances[some.any(axis=1)][:, some.any(axis=0)]

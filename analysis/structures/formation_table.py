@@ -45,8 +45,10 @@ def mean_structure_measure(measures: xr.Dataset, name: str, frame: int) -> Inter
     values = values[np.isfinite(values)]
     if name == "circle":
         return binomial_interval(int(values.sum()), len(values))
+    is_count = name == "imperfections"
+    unlimited = is_count or name == "circularity"
     return mean_interval(
-        values, limits=(0, np.inf if name in ("imperfections", "circularity") else 1)
+        values, discrete=is_count, limits=(0, np.inf if unlimited else 1)
     )
 
 

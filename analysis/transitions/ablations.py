@@ -28,6 +28,7 @@ from dynamics.settings import (
 from dynamics.sweeps.design import SweepDesign, SweepPoint, sweep_design
 from dynamics.sweeps.run import combine_points, compute_missing_points
 from dynamics.trajectory.schema import DIVERGED
+from dynamics.trajectory.success import exceeds
 
 ABLATION_PANELS = {
     "batch": "batch size",
@@ -194,7 +195,7 @@ def ablation_table(
             }
             test = accuracy["test"][~np.isnan(accuracy["test"])].astype(np.float64)
             unseen = accuracy.get("unseen", np.empty(0))
-            above = int((test > SUCCESS_ACCURACY).sum())
+            above = int(exceeds(test, SUCCESS_ACCURACY).sum())
             row: dict[str, Any] = {
                 "panel": name.replace("_", "-"),
                 "value": None,

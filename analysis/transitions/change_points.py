@@ -13,8 +13,9 @@ rise
     The same, upward.
 spike
     A frame that is above both levels beside it by `depth` times the larger one and by
-    `floor` times the scale, and is the maximum of the w frames on either side. Spikes
-    are removed before drops, rises and plateaus are detected.
+    `floor` times the scale, and is the maximum of the w frames on either side. Equal
+    maxima between which the series stays above half of the height are one spike, at
+    the middle one. Spikes are removed before drops, rises and plateaus are detected.
 plateau
     4 w frames or more, between drops and rises, whose medians vary by less than a
     quarter of the smallest drop.
@@ -49,13 +50,19 @@ from analysis.transitions.series_changes import (
     change_size,
     make_change,
     medians_beside,
+    window_noise,
 )
+from dynamics.settings import SettingsError
 
 _WINDOW_FACTORS = (1, 2, 4)
 """Lengths of the windows in which drops and rises are detected, in units of w."""
 
 _PLATEAU_TOLERANCE = 0.25
 """Largest variation of a plateau, as a fraction of the smallest drop."""
+
+_LASTING_DEVIATIONS = 2.0
+"""Standard deviations by which a change near the end of a series has to be larger, so
+that noise leaves a constant level as rarely there as elsewhere (by simulation)."""
 
 _MAD_TO_SIGMA = 1.4826
 """Standard deviation of Gaussian noise over the median of its absolute values."""
@@ -83,6 +90,8 @@ def detect_events(
     ValueError
         If the series is not one-dimensional, is empty, or has a value that is not
         finite.
+    SettingsError
+        If the level is log and a value is negative.
 
     Examples
     --------
@@ -92,7 +101,7 @@ def detect_events(
     >>> [(event.kind, event.middle) for event in detect_events(loss)]
     [('plateau', 49.55), ('drop', 99.5), ('plateau', 249.45)]
     """
-    x = _check_series(series)
+    x = _check_series(series, config)
     if len(x) <= MIN_WINDOW_FRAMES:
         return []
     spikes, smooth = _split_spikes(x, config)
@@ -103,12 +112,15 @@ def detect_events(
     )
 
 
-def _check_series(series: np.ndarray) -> np.ndarray:
+def _check_series(series: np.ndarray, config: DetectionConfig) -> np.ndarray:
     x = np.asarray(series, np.float64)
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
         raise ValueError(
             f"series: found shape {x.shape}, expected (frame,) of finite numbers"
         )
+    if config.level == "log" and x.min() < 0:
+        least = f"log for a series with negative values (the smallest is {x.min():g})"
+        raise SettingsError("level", least, "largest or local")
     return x
 
 
@@ -126,8 +138,15 @@ class _Levels(NamedTuple):
 
     @property
     def difference_noise(self) -> float:
-        """Standard deviation of the difference of two medians under noise alone."""
+        """Standard deviation of the difference of two medians of w frames under noise
+        alone."""
         return self.noise * float(np.sqrt(np.pi / self.width))
+
+    @property
+    def noise_by_frame(self) -> np.ndarray:
+        """Standard deviation of the difference of the two levels beside each frame,
+        whose windows are shorter at the ends of the series, (frame,)."""
+        return self.noise * window_noise(len(self.x), self.width)
 
     def with_longer_windows(self, factor: int) -> _Levels:
         """The same series with windows that are longer by a factor."""
@@ -159,8 +178,21 @@ def _find_spikes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]:
     threshold = np.maximum(config.depth * np.abs(beside), config.floor * levels.scale)
     threshold = np.maximum(threshold, config.significance * noise)
     highest = x == maximum_filter1d(x, 2 * width + 1, mode="nearest")
-    peaks = np.flatnonzero((height >= threshold) & highest & (height > 0))
-    return [_make_spike(x, int(peak), float(levels.before[peak])) for peak in peaks]
+    tops = np.flatnonzero((height >= threshold) & highest & (height > 0))
+    spikes: list[SeriesEvent] = []
+    while tops.size:
+        first = _make_spike(x, int(tops[0]), float(levels.before[tops[0]]))
+        same = tops[(tops <= first.end) & (x[tops] == first.after)]
+        peak = middle_frame(same)
+        spikes.append(_make_spike(x, peak, float(levels.before[peak])))
+        tops = tops[tops > same[-1]]
+    return spikes
+
+
+def middle_frame(frames: np.ndarray) -> int:
+    """The frame in the middle of frames in order (frame,), at which a series has its
+    largest value; the earlier of two."""
+    return int(frames[(len(frames) - 1) // 2])
 
 
 def _make_spike(x: np.ndarray, peak: int, level: float) -> SeriesEvent:
@@ -210,7 +242,10 @@ def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]
     """Drops and rises in order."""
     if config.level == "log":
         return [
-            event._replace(before=np.exp(event.before), after=np.exp(event.after))
+            event._replace(
+                before=_from_logarithm(event.before),
+                after=_from_logarithm(event.after),
+            )
             for event in find_local_changes(_logarithm(levels.x), config)
         ]
     if config.level == "local":
@@ -232,11 +267,17 @@ def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]
     return sorted(result, key=lambda event: event.middle)
 
 
-def _logarithm(x: np.ndarray, least: float = 0.0) -> np.ndarray:
-    """The natural logarithm of a series; values that are not above `least` count as
-    the smallest that is."""
-    positive = x[x > least]
-    return np.log(np.maximum(x, positive.min() if positive.size else 1.0))
+_LEAST_LOGARITHM = float(np.log(np.finfo(np.float32).tiny))
+"""The logarithm of a value of 0: that of the smallest normal float32, 1.2e-38."""
+
+
+def _logarithm(x: np.ndarray) -> np.ndarray:
+    """The natural logarithm of a series; smaller values than 1.2e-38 count as this."""
+    return np.log(np.maximum(x, np.finfo(np.float32).tiny))
+
+
+def _from_logarithm(value: float) -> float:
+    return 0.0 if value < _LEAST_LOGARITHM + 1e-6 else float(np.exp(value))
 
 
 def _changes_in_window(
@@ -246,19 +287,20 @@ def _changes_in_window(
     series by medians of five."""
     sign = 1 if kind == "drop" else -1
     change = sign * (levels.before - levels.after)
-    threshold = max(
-        config.depth * levels.scale, config.significance * levels.difference_noise
+    threshold = np.maximum(
+        config.depth * levels.scale, config.significance * levels.noise_by_frame
     )
-    if threshold <= 0:
+    if threshold.max() <= 0:
         return []
     padded = np.concatenate([[0.0], change, [0.0]])
-    peaks, _ = find_peaks(padded, height=threshold, prominence=0.5 * threshold)
+    limits = np.pad(threshold, 1, mode="edge")
+    peaks, _ = find_peaks(padded, height=limits, prominence=0.5 * limits)
     left, right = peak_widths(padded, peaks, rel_height=0.5)[2:]
     result = []
     for peak, low, high in zip(peaks - 1, left - 1, right - 1, strict=True):
         first, last = max(0, int(low)), min(len(change) - 1, int(np.ceil(high)))
         before, after = float(levels.before[first]), float(levels.after[last])
-        if sign * (before - after) >= threshold:
+        if sign * (before - after) >= threshold[peak]:
             result.append(make_change(kind, smooth, float(peak), before, after))
     return result
 
@@ -291,8 +333,9 @@ def _find_plateaus(
     """The longest flat stretches between drops and rises."""
     medians = levels.after
     if config.level in ("local", "log"):
-        least = 0.1 * config.floor * levels.scale if config.level == "local" else 0.0
-        medians = _logarithm(medians, least)
+        if config.level == "local":
+            medians = np.maximum(medians, 0.1 * config.floor * levels.scale)
+        medians = _logarithm(medians)
         tolerance = _PLATEAU_TOLERANCE * change_of_log(config.depth)
     else:
         tolerance = max(
@@ -376,7 +419,9 @@ def first_plateau_escape(
     The first level is the median of the first w frames; in a series with an initial
     drop or rise, of the w frames after its end. The series leaves it where its running
     median of five frames crosses the changed level, if the median of the following 4 w
-    frames is beyond that level too. An initial drop (rise, if `rising`) by half of the
+    frames is beyond that level too. Near the end the following frames are fewer, at
+    least five; their median is then beyond the level by more, so that noise leaves a
+    constant level as rarely as elsewhere. An initial drop (rise, if `rising`) by half of the
     level or more that lasts w frames or more is itself the escape, at its middle.
 
     Parameters
@@ -398,6 +443,8 @@ def first_plateau_escape(
     ------
     ValueError
         If the series is not one of finite numbers, or the fraction is not positive.
+    SettingsError
+        As `detect_events`.
 
     Examples
     --------
@@ -407,7 +454,7 @@ def first_plateau_escape(
     >>> first_plateau_escape(loss, 0.1)
     PlateauEscape(moment=99.125, observed=True, level=1.0)
     """
-    x = _check_series(series)
+    x = _check_series(series, config)
     if not fraction > 0:
         raise ValueError(f"fraction: found {fraction}, expected a number above 0")
     levels = _split_spikes(x, config)[1]
@@ -421,12 +468,15 @@ def first_plateau_escape(
     begin = int(np.ceil(max((change.end for change in initial), default=0.0)))
     level = float(levels.after[begin])
     smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
-    following = levels.with_longer_windows(_WINDOW_FACTORS[-1]).after
+    longer = levels.with_longer_windows(_WINDOW_FACTORS[-1])
     sign = 1 if rising else -1
     gain = sign * (smooth[begin:] - level)
-    lasting_gain = sign * (following[begin:] - level)
+    lasting_gain = sign * (longer.after[begin:] - level)
     threshold = fraction * abs(level)
-    escaped = (np.minimum(gain, lasting_gain) >= threshold) & (gain > 0)
+    least = _least_lasting_gains(longer, threshold)[begin:]
+    escaped = (gain >= threshold) & (lasting_gain >= least) & (gain > 0)
+    half = MIN_WINDOW_FRAMES // 2
+    escaped[: max(0, half - begin)] = False  # the running median needs five frames
     if not escaped.any():
         return PlateauEscape(len(x) - 1.0, False, level)
     at = int(escaped.argmax())
@@ -434,3 +484,14 @@ def first_plateau_escape(
     if at and gain[at - 1] < threshold:
         moment -= float((gain[at] - threshold) / (gain[at] - gain[at - 1]))
     return PlateauEscape(moment, True, level)
+
+
+def _least_lasting_gains(levels: _Levels, threshold: float) -> np.ndarray:
+    """The gain of the median of the frames from each frame on that counts as lasting,
+    (frame,): the threshold if there are levels.width frames; infinite if there are
+    fewer than five. Between, it exceeds the threshold by _LASTING_DEVIATIONS times the
+    increase of the standard deviation of this median."""
+    following = np.minimum(np.arange(len(levels.x), 0, -1), levels.width)
+    deviation = levels.noise * np.sqrt(np.pi / 2 / following)
+    least = threshold + _LASTING_DEVIATIONS * (deviation - deviation[0])
+    return np.where(following >= MIN_WINDOW_FRAMES, least, np.inf)

@@ -10,7 +10,9 @@ same statistic of shifted runs, for each shift at its own such lag. Slow trends 
 series produce a correlation that hardly depends on the lag, so the gain is the
 correlation minus its mean at the largest lags, one window before and after.
 
-All values are dimensionless; lags are in frames.
+All values are dimensionless. Lags of peaks are in epochs, or steps where there are no
+epochs; lags of correlations are in frames, which have a time only if frames are evenly
+spaced.
 """
 
 from __future__ import annotations
@@ -58,11 +60,14 @@ def peak_coincidence(
     -------
     Dataset
         By (layer, kind): `share`, the fraction of events with a peak, and `lag`, the
-        median over runs of the median lag of a run, both with `_low` and `_high`;
+        median over runs of the median lag of a run, in epochs, or steps where there
+        are no epochs, both with `_low` and `_high`;
         `total` and `matched`, numbers of events and of those with a peak. By (layer,
         kind, baseline): `by_chance`, the expected fraction, and `p_value`, one-sided.
         By layer: `correlation` with `_low` and `_high`, `correlation_lag`,
-        `correlation_gain` with `_low` and `_high`; by (layer, baseline):
+        `correlation_gain` with `_low` and `_high`, and `correlation_runs`, the number
+        of runs that have a correlation, in which neither series is constant; by (layer,
+        baseline):
         `correlation_by_chance` and `correlation_p_value`, two-sided; by (layer,
         frames): `correlation_at_lag`. By run: `events` (run, kind) and `peaks` (run,
         layer).
@@ -92,14 +97,16 @@ def peak_coincidence(
     anywhere, nearby = (
         random_stream(0, f"gradients/{word}") for word in ("shifts", "nearby")
     )
-    series = gradient_peaks.loss_and_norm_series(trajectory)
+    series = gradient_peaks.loss_and_norm_series(trajectory, config)
     for run, one in enumerate(
         tqdm(series, "peaks", unit="run", disable=None, leave=False)
     ):
         frames = len(one.falling)
         if frames < gradient_peaks.MIN_FRAMES:
             continue
-        events = gradient_peaks.loss_events_by_kind(one.falling, particles, config)
+        events = gradient_peaks.loss_events_by_kind(
+            one.falling, particles, one.detection
+        )
         tolerance = gradient_peaks.peak_tolerance(frames)
         shifts = gradient_peaks.nearby_shifts(frames, config.width(frames))
         tally.shifts[run] = len(shifts)
@@ -119,7 +126,9 @@ def peak_coincidence(
                 counts = gradient_peaks.match_counts_by_shift(
                     events[kind], peaks, frames, tolerance
                 )
-                found_lags = gradient_peaks.peak_lags(events[kind], peaks, tolerance)
+                found_lags = gradient_peaks.peak_lags(
+                    events[kind], peaks, tolerance, one.time
+                )
                 tally.add_events(
                     (run, layer, index), found_lags, counts[offsets % frames]
                 )
@@ -233,6 +242,7 @@ def _correlation_statistics(
     values = np.full((7, len(layers)), np.nan)
     chance = np.full((2, len(layers), len(SHIFT_BASELINES)), np.nan)
     means = np.full((len(layers), len(lags)), np.nan)
+    runs = np.isfinite(tally.correlations[..., 0]).sum(axis=0)
     for layer in range(len(layers)):
         finite = np.isfinite(tally.correlations[:, layer, 0])
         if not finite.any():
@@ -258,6 +268,7 @@ def _correlation_statistics(
         data[name] = (dims, value, dimensionless(f"rank {text}"))
     meaning = dimensionless("mean rank correlation at a lag of the norm")
     data["correlation_at_lag"] = (("layer", "frames"), means, meaning)
+    data["correlation_runs"] = ("layer", runs, dimensionless("runs with a correlation"))
     return xr.Dataset(
         data, {"layer": layers, "frames": lags, "baseline": list(SHIFT_BASELINES)}
     )
@@ -267,9 +278,14 @@ def _correlation_statistics(
 
 
 def frame_interval(trajectory: xr.Dataset) -> tuple[str, float]:
-    """The unit of time, epoch or step, and the median time between two frames."""
-    clock = "epoch" if "epoch" in trajectory.variables else "step"
-    return clock, float(np.median(np.diff(trajectory[clock].values)))
+    """The unit of time, epoch or step, and the time between two frames; NaN if frames
+    are not evenly spaced, by a tenth or more (the last, which is always recorded, may be
+    nearer)."""
+    clock = gradient_peaks.frame_clock(trajectory)
+    gaps = np.diff(trajectory[clock].values)
+    usual = float(np.median(gaps)) if gaps.size else np.nan
+    uneven = np.abs(gaps[: max(1, len(gaps) - 1)] - usual) >= 0.1 * usual
+    return clock, np.nan if uneven.any() else usual
 
 
 def most_eventful_run(events: np.ndarray) -> int:
@@ -281,7 +297,8 @@ def most_eventful_run(events: np.ndarray) -> int:
 def coincidence_table(result: xr.Dataset, frame: float) -> pd.DataFrame:
     """One row per layer and kind of event, and two for the correlation of each layer.
 
-    frame: the time between two frames, in the unit in which lags are reported.
+    frame: the time between two frames (`frame_interval`), for the lag of the
+    correlation.
     """
     rows = []
     for layer in map(str, result["layer"].values):
@@ -294,8 +311,8 @@ def coincidence_table(result: xr.Dataset, frame: float) -> pd.DataFrame:
                 "number": int(np.nan_to_num(one["total"])),
             }
             row |= _with_bounds("value", one, "share") | _chance_columns(one)
-            rows.append(row | _with_bounds("lag", one, "lag", frame))
-        runs = int((here["peaks"] >= 0).sum())
+            rows.append(row | _with_bounds("lag", one, "lag"))
+        runs = int(here["correlation_runs"])
         row = {"layer": layer, "measure": "rank correlation", "number": runs}
         row |= _with_bounds("value", here, "correlation")
         row |= _chance_columns(here, "correlation_")
@@ -305,11 +322,9 @@ def coincidence_table(result: xr.Dataset, frame: float) -> pd.DataFrame:
     return make_table(rows)
 
 
-def _with_bounds(
-    column: str, result: xr.Dataset, name: str, scale: float = 1
-) -> dict[str, float]:
+def _with_bounds(column: str, result: xr.Dataset, name: str) -> dict[str, float]:
     return interval_columns(
-        column, [float(result[f"{name}{end}"]) for end in ("", "_low", "_high")], scale
+        column, [float(result[f"{name}{end}"]) for end in ("", "_low", "_high")]
     )
 
 

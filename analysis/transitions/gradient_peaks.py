@@ -5,8 +5,8 @@ Source: VC appendix A.1, figures 15, 16, 18 and 19. Drops and spikes are those o
 training loss (`analysis.transitions.change_points`), without initial drops. The peaks
 of the gradient norm of a layer are its spikes and the highest frame of each hump, from
 a rise to the drop after it. An event has a peak if there is one between its start and
-its end or within a tolerance of them. Its lag is the frame of the highest such peak
-minus the middle of the event.
+its end or within a tolerance of them. Its lag is the time of the highest such peak
+minus that of the middle of the event.
 
 The numbers expected by chance are computed from peaks that are shifted circularly
 within their run, which preserves their number and their distances, in two ways:
@@ -34,8 +34,13 @@ from scipy import stats
 
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.structures.embedding_motion import embedding_displacement, rise_times
-from analysis.transitions.change_points import SeriesEvent, detect_events
+from analysis.transitions.change_points import (
+    SeriesEvent,
+    detect_events,
+    middle_frame,
+)
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
+from analysis.transitions.loss_events import trajectory_scalar
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.schema import check_variable_recorded
@@ -53,12 +58,16 @@ _MAX_CORRELATION = 1 - 1e-9
 
 
 class LossAndNorms(NamedTuple):
-    """The valid frames of a run."""
+    """The valid frames of a run, and the thresholds of events of its loss."""
 
     falling: np.ndarray
     """The training loss, or the negative displacement of particles, (frame,)."""
     norms: np.ndarray
     """Gradient norms, (layer, frame)."""
+    time: np.ndarray
+    """Epoch of each frame, or its step where there are no epochs, (frame,)."""
+    detection: DetectionConfig
+    """Thresholds with the default level of the loss (`DetectionConfig.for_series`)."""
 
 
 class NormPeaks(NamedTuple):
@@ -73,7 +82,9 @@ class NormPeaks(NamedTuple):
 # --------------------------------------------------------------------------------- runs
 
 
-def loss_and_norm_series(trajectory: xr.Dataset) -> list[LossAndNorms]:
+def loss_and_norm_series(
+    trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION
+) -> list[LossAndNorms]:
     """The loss and the gradient norms of each run in its valid frames. Raises
     TrajectoryError."""
     if trajectory.sizes["step"] < MIN_FRAMES:
@@ -83,12 +94,9 @@ def loss_and_norm_series(trajectory: xr.Dataset) -> list[LossAndNorms]:
             " or more"
         )
     if "loss" in trajectory:
-        falling = (
-            trajectory["loss"]
-            .sel(split="train")
-            .transpose("run", "step")
-            .values.astype(np.float64)
-        )
+        loss = trajectory_scalar(trajectory, "loss")
+        config = config.for_series(loss)
+        falling = loss.values.astype(np.float64)
     elif "embedding" in trajectory:
         falling = -embedding_displacement(trajectory).transpose("run", "step").values
     else:
@@ -108,8 +116,18 @@ def loss_and_norm_series(trajectory: xr.Dataset) -> list[LossAndNorms]:
         & np.isfinite(norms).all(axis=1)
     )
     lengths = np.where(finite.all(axis=1), finite.shape[1], finite.argmin(axis=1))
+    time = trajectory[frame_clock(trajectory)].values.astype(np.float64)
     runs = zip(falling, norms, lengths, strict=True)
-    return [LossAndNorms(one[:length], norm[:, :length]) for one, norm, length in runs]
+    return [
+        LossAndNorms(one[:length], norm[:, :length], time[:length], config)
+        for one, norm, length in runs
+    ]
+
+
+def frame_clock(trajectory: xr.Dataset) -> str:
+    """The coordinate that has the times of frames: epoch, or step where there are no
+    epochs."""
+    return "epoch" if "epoch" in trajectory.variables else "step"
 
 
 def loss_events_by_kind(
@@ -166,12 +184,16 @@ def find_norm_peaks(
     """
     norm = np.asarray(norm, np.float64)
     events = detect_events(norm, config)
-    frames = {round(event.middle) for event in events if event.kind == "spike"}
+    spikes = [event for event in events if event.kind == "spike"]
+    frames = {round(event.middle) for event in spikes}
     changes = [event for event in events if event.kind in ("rise", "drop")]
     for rise, drop in itertools.pairwise(changes):
         if (rise.kind, drop.kind) == ("rise", "drop"):
             begin, end = int(rise.begin), int(np.ceil(drop.end))
-            frames.add(begin + int(norm[begin : end + 1].argmax()))
+            hump = norm[begin : end + 1]
+            top = begin + middle_frame(np.flatnonzero(hump == hump.max()))
+            if not any(spike.begin <= top <= spike.end for spike in spikes):
+                frames.add(top)
     result = np.array(sorted(frames), np.int64)
     return NormPeaks(result, norm[result])
 
@@ -182,17 +204,24 @@ def peak_tolerance(frames: int) -> float:
 
 
 def peak_lags(
-    events: list[SeriesEvent], peaks: NormPeaks, tolerance: float
+    events: list[SeriesEvent],
+    peaks: NormPeaks,
+    tolerance: float,
+    time: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Lag of the highest peak of each event in frames, NaN for an event without a peak:
-    (event,)."""
+    """Lag of the highest peak of each event, NaN for an event without a peak: (event,).
+
+    time (frame,): times of the frames, in whose unit lags are; frames if not given."""
     lags = np.full(len(events), np.nan)
     for index, event in enumerate(events):
         near = (peaks.frame >= event.begin - tolerance) & (
             peaks.frame <= event.end + tolerance
         )
         if near.any():
-            lags[index] = peaks.frame[near][peaks.height[near].argmax()] - event.middle
+            ends = event.middle, peaks.frame[near][peaks.height[near].argmax()]
+            if time is not None:
+                ends = np.interp(ends, np.arange(len(time)), time)
+            lags[index] = ends[1] - ends[0]
     return lags
 
 

@@ -38,6 +38,7 @@ from dynamics.settings import (
     check_real,
 )
 from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory.success import exceeds
 
 UNCHANGED = "as recorded"
 
@@ -218,7 +219,11 @@ def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
             *(result[word].sel(remedy=[remedy]).values for word in ("late", "since"))
         )
     values = result[name].sel(remedy=remedy).values
-    return mean_interval(values[np.isfinite(values)], limits=(0, _LARGEST[name]))
+    return mean_interval(
+        values[np.isfinite(values)],
+        discrete=name == "spikes",
+        limits=(0, _LARGEST[name]),
+    )
 
 
 def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
@@ -232,7 +237,9 @@ def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
             )
         )
     return mean_interval(
-        paired_effects(result, remedy, name), limits=(-_LARGEST[name], _LARGEST[name])
+        paired_effects(result, remedy, name),
+        discrete=name == "spikes",
+        limits=(-_LARGEST[name], _LARGEST[name]),
     )
 
 
@@ -266,7 +273,7 @@ def mcnemar_p_value(result: xr.Dataset, remedy: str) -> float:
     """p-value of McNemar's exact test that as many runs gain success by the
     intervention as lose it."""
     before, after = (
-        result["test"].sel(remedy=name).values > SUCCESS_ACCURACY
+        exceeds(result["test"].sel(remedy=name).values, SUCCESS_ACCURACY)
         for name in (UNCHANGED, remedy)
     )
     gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
@@ -289,7 +296,7 @@ def intervention_table(result: xr.Dataset) -> pd.DataFrame:
             row |= interval_columns(name, ensemble_mean(result, remedy, name))
             gain = intervention_effect(result, remedy, name) if changed else NO_INTERVAL
             row |= interval_columns(f"{name}_gain", gain)
-        row["successes"] = int((test > SUCCESS_ACCURACY).sum())
+        row["successes"] = int(exceeds(test, SUCCESS_ACCURACY).sum())
         rows.append(
             row | {"p_value": mcnemar_p_value(result, remedy) if changed else np.nan}
         )

@@ -6,7 +6,8 @@ correlation of the change of x from frame t to t + 1 with that of y from t + l t
 + 1, averaged over runs in Fisher's z. If x changes first, it is largest at a positive
 lag. Expected by chance is the largest one over lags when x of run r is compared with y
 of run r + k, for all k from 1 to R - 1 (circular shifts of the runs, which keep what
-all runs have in common). A single run is shifted in time instead.
+all runs have in common). A single run is shifted in time instead. A run in which a
+measure does not change has no correlation and is left out.
 
 All correlations are dimensionless; lags are in frames that both measures have."""
 
@@ -23,7 +24,8 @@ from analysis import loss_geometry, structures
 from analysis.output.files import plain_stem
 from analysis.output.result_origin import is_result_of
 from analysis.output.results import dimensionless
-from analysis.statistics.intervals import Interval
+from analysis.statistics.division import ratio
+from analysis.statistics.intervals import Interval, drop_non_finite
 from analysis.statistics.run_success import evaluation_split
 from analysis.transitions.gradient_peaks import fisher_z, mean_rank_correlation
 from analysis.transitions.loss_events import (
@@ -126,6 +128,8 @@ class LaggedCorrelation(NamedTuple):
 
     by_lag: list[Interval]
     """Mean over runs with its t interval, at each lag."""
+    runs: np.ndarray
+    """(lag,), the number of runs that have a correlation."""
     lags: np.ndarray
     chance: float
     """95% quantile of the largest magnitude over lags of shifted runs."""
@@ -168,21 +172,35 @@ def lagged_correlation(first: np.ndarray, second: np.ndarray) -> LaggedCorrelati
     shifted = np.array(
         [by_pair[:, rows, (rows + shift) % len(second)] for shift in shifts]
     )
-    means = np.tanh(fisher_z(shifted).mean(axis=-1))  # (shift, lag)
-    by_lag = [mean_rank_correlation(own) for own in by_pair[:, rows, rows]]
-    largest = np.abs(means).max(axis=1)
-    own = max(abs(interval.value) for interval in by_lag)
-    reached = 1 + int((largest >= own).sum())
+    own = by_pair[:, rows, rows]  # (lag, run)
+    by_lag = [mean_rank_correlation(drop_non_finite(at_lag)) for at_lag in own]
+    counts = np.isfinite(own).sum(axis=1)
+    largest = _largest_magnitudes(shifted)
+    observed = _largest_magnitudes(own[None])
+    if not (len(observed) and len(largest)):
+        return LaggedCorrelation(by_lag, counts, lags, np.nan, np.nan)
+    reached = 1 + int((largest >= observed[0]).sum())
     chance = float(np.quantile(largest, 0.95))
-    return LaggedCorrelation(by_lag, lags, chance, reached / (1 + len(shifts)))
+    return LaggedCorrelation(by_lag, counts, lags, chance, reached / (1 + len(largest)))
+
+
+def _largest_magnitudes(correlations: np.ndarray) -> np.ndarray:
+    """The largest magnitude over lags of the mean correlation over runs, for each shift
+    of (shift, lag, run) that has a correlation."""
+    z = fisher_z(correlations)
+    finite = np.isfinite(z)
+    means = np.abs(ratio(np.where(finite, z, 0.0).sum(axis=-1), finite.sum(axis=-1)))
+    some = np.isfinite(means).any(axis=1)
+    return np.tanh(np.nanmax(means[some], axis=1))
 
 
 def _unit_ranks(values: np.ndarray) -> np.ndarray:
-    """Centred ranks of each row with norm 1; 0 for constant rows."""
+    """Centred ranks of each row with norm 1; NaN for constant rows, which have no
+    correlation."""
     ranks = stats.rankdata(values, axis=1)
     ranks -= ranks.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(ranks, axis=1, keepdims=True)
-    return ranks / np.where(norms > 0, norms, 1)
+    return ratio(ranks, norms)
 
 
 def run_overview(
@@ -208,7 +226,8 @@ def run_overview(
     xr.Dataset
         `measure` (name, run, step) with NaN where it is not measured; by pair of
         measures: `correlation` with `_low` and `_high` (pair, lag), `chance` and
-        `p_value` (pair); `event_NAME` (event) as `event_table` has them.
+        `p_value` (pair), and `runs` (pair, lag), the number of runs that have a
+        correlation; `event_NAME` (event) as `event_table` has them.
 
     Raises
     ------
@@ -242,8 +261,10 @@ def run_overview(
         pairs[f"{first}, {second}"] = lagged_correlation(*changes)
     lags = np.arange(-MOST_LAGS, MOST_LAGS + 1)
     intervals = np.full((len(pairs), len(lags), 3), np.nan)
-    for row, result in zip(intervals, pairs.values(), strict=True):
+    counts = np.zeros((len(pairs), len(lags)), int)
+    for row, count, result in zip(intervals, counts, pairs.values(), strict=True):
         row[result.lags + MOST_LAGS] = result.by_lag
+        count[result.lags + MOST_LAGS] = result.runs
     try:
         values = trajectory_scalar(trajectory, default_scalar_name(trajectory))
         events = event_table(values)
@@ -256,6 +277,8 @@ def run_overview(
     ):
         dims = ("pair", "lag")
         data[f"correlation{name}"] = (dims, array, dimensionless(meaning))
+    meaning = "runs in which both measures change"
+    data["runs"] = (("pair", "lag"), counts, dimensionless(meaning))
     for name in ("chance", "p_value"):
         data[name] = ("pair", [getattr(item, name) for item in pairs.values()])
     data["measure"] = (("name", "run", "step"), np.array(measures))

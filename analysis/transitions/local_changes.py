@@ -33,6 +33,7 @@ from analysis.transitions.series_changes import (
     change_size,
     make_change,
     medians_beside,
+    window_noise,
 )
 
 _LONGEST_WINDOW = 1 / 3
@@ -85,8 +86,8 @@ def change_of_log(depth: float) -> float:
 
 
 def _change_noise(x: np.ndarray, width: int, config: DetectionConfig) -> np.ndarray:
-    """Standard deviation of the change between two medians under noise alone,
-    (frame,)."""
+    """Standard deviation of the change between the medians beside each frame, scaled
+    to the distance of whole windows, under noise alone, (frame,)."""
     second = np.zeros(len(x))
     second[1:-1] = np.abs(np.diff(x, 2))
     second[[0, -1]] = second[[1, -2]]
@@ -96,7 +97,8 @@ def _change_noise(x: np.ndarray, width: int, config: DetectionConfig) -> np.ndar
         / np.sqrt(6)
         * median_filter(second, min(len(x), around), mode="nearest")
     )
-    return deviation * np.sqrt(np.pi / width)
+    scale = width / _distances(len(x), width)
+    return deviation * window_noise(len(x), width) * scale
 
 
 def _significant_peaks(

@@ -247,6 +247,7 @@ def plateau_escape_times(
     >>> left["escape"].values.tolist(), left["escaped"].values.tolist()
     ([99.125, 399.0], [True, False])
     """
+    config = config.for_series(values)
     criterion = ESCAPE_CRITERIA[str(values.name)]
     change = criterion.share if fraction is None else fraction
     moments, observed = np.zeros(len(values)), np.zeros(len(values), bool)

@@ -41,6 +41,18 @@ def medians_beside(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     return before, after
 
 
+def window_noise(frames: int, width: int) -> np.ndarray:
+    """Standard deviation of the difference of the medians that `medians_beside`
+    returns, for noise of standard deviation 1, (frame,).
+
+    The variance of a median of w frames is pi / (2 w); windows are shorter at both ends
+    of the series."""
+    frame = np.arange(frames)
+    before = np.clip(frame, 1, width)
+    after = np.clip(frames - frame, 1, width)
+    return np.sqrt(np.pi / 2 * (1 / before + 1 / after))
+
+
 def change_size(event: SeriesEvent) -> float:
     return (
         event.before - event.after

@@ -77,6 +77,14 @@ class ParameterView:
         return tensor
 
 
+LEARNING_RATES, MOMENT_UPDATES = "learning_rates", "moment_updates"
+"""Names of the learning rate of each trained parameter, and of the number of updates that
+its second moment has received, (run, step, parameter)."""
+
+TRAINED = "trained_parameters"
+"""Attribute of a trajectory: the names of the trained parameters in the order of these
+variables, as JSON."""
+
 PARAMETER, SECOND_MOMENT, BUFFER = "parameter.", "second_moment.", "buffer."
 """What the names of recorded parameters, of their second moments in Adam, and of
 buffers begin with."""
@@ -278,6 +286,46 @@ class LearningRate:
         return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
 
 
+@dataclasses.dataclass(frozen=True)
+class LearningRates:
+    """A recorded quantity: the learning rates of some parameters, (parameter,) float64;
+    0 for one that is in no group of the optimizers."""
+
+    optimizers: Sequence[torch.optim.Optimizer]
+    parameters: Sequence[torch.nn.Parameter]
+
+    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
+        """The learning rates that the optimizers have now."""
+        rates = {
+            id(parameter): float(group["lr"])
+            for optimizer in self.optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        }
+        values = [rates.get(id(parameter), 0.0) for parameter in self.parameters]
+        return torch.tensor(values, dtype=torch.float64)
+
+
+@dataclasses.dataclass(frozen=True)
+class MomentUpdates:
+    """A recorded quantity: the numbers of updates that the second moments of some
+    parameters have received, (parameter,) float64."""
+
+    optimizers: Sequence[torch.optim.Optimizer]
+    parameters: Sequence[torch.nn.Parameter]
+
+    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
+        """The numbers until now."""
+        counts = [
+            sum(
+                float(one.state.get(parameter, {}).get("step", 0))
+                for one in self.optimizers
+            )
+            for parameter in self.parameters
+        ]
+        return torch.tensor(counts, dtype=torch.float64)
+
+
 ParameterGroups = Mapping[str, Sequence[torch.nn.Parameter]]
 """The trained parameters of each layer."""
 
@@ -339,6 +387,26 @@ def recorded_moments(
         )
         for name, parameter in _trained_parameters(model, groups).items()
     }
+
+
+def recorded_rates_and_updates(
+    model: torch.nn.Module,
+    groups: ParameterGroups,
+    optimizers: Sequence[torch.optim.Optimizer],
+    moments: bool,
+) -> tuple[dict[str, Quantity], dict[str, str]]:
+    """What curvature needs of the state of the optimizers besides the second moments:
+    the learning rate of each trained parameter, if the optimizers have several groups,
+    and with moments the number of their updates; and the attribute (`TRAINED`) that
+    names the parameters."""
+    trained = _trained_parameters(model, groups)
+    parameters = tuple(trained.values())
+    result: dict[str, Quantity] = {}
+    if sum(len(optimizer.param_groups) for optimizer in optimizers) > 1:
+        result[LEARNING_RATES] = LearningRates(optimizers, parameters)
+    if moments:
+        result[MOMENT_UPDATES] = MomentUpdates(optimizers, parameters)
+    return result, {TRAINED: json.dumps(list(trained))} if result else {}
 
 
 def as_array(values: torch.Tensor) -> np.ndarray:

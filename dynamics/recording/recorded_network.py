@@ -209,7 +209,8 @@ class RecordedNetwork:
             replace = self.embedding_setter(parameters)
             moved = replace(torch.cat([table[:1], table[1:] + 1.0]))
             before, after = (self.logits(p, twice[:1]) for p in (parameters, moved))
-            if not torch.allclose(before, after, rtol=1e-4, atol=1e-4):
+            size = 1e-5 * float(before.abs().max())
+            if not torch.allclose(before, after, rtol=0.0, atol=size):
                 raise SettingsError(
                     "model",
                     f"{self.model.name}: logits() that depend on the embeddings of other"

@@ -45,6 +45,8 @@ from dynamics.recording.quantities import (
     BUFFER,
     PARAMETER,
     LearningRate,
+    LearningRates,
+    MomentUpdates,
     ParameterView,
     Quantity,
     as_array,
@@ -54,6 +56,7 @@ from dynamics.recording.quantities import (
     describe,
     read_quantities,
     recorded_moments,
+    recorded_rates_and_updates,
     recorded_weights,
     state_signature,
     variable_dims,
@@ -251,8 +254,13 @@ def record(
         if embedding_gradient:
             gradient = errors.attempt(EmbeddingGradient, embedding, model, optimizers)
             quantities[GRADIENT] = gradient
+    trained: dict[str, str] = {}
     if weights:
         quantities |= recorded_weights(model, groups)
+        states_of_optimizers, trained = recorded_rates_and_updates(
+            model, groups, optimizers, moments
+        )
+        quantities = states_of_optimizers | quantities
     if moments:
         quantities |= recorded_moments(model, groups, optimizers)
     if model_file is not None:
@@ -279,7 +287,7 @@ def record(
         identity_of(settings, 1, seed, every, device=device),
         restart_every,
         overwrite,
-        functions.attributes(modulus),
+        functions.attributes(modulus) | trained,
     )
 
 
@@ -340,7 +348,7 @@ def _checked_path(path: str | Path) -> Path:
         raise SettingsError("path", error.found, error.allowed) from None
 
 
-_OWN_QUANTITIES = (LearningRate, EmbeddingGradient)
+_OWN_QUANTITIES = (LearningRate, LearningRates, MomentUpdates, EmbeddingGradient)
 """Classes of functions of the model that do not call the user's code."""
 
 

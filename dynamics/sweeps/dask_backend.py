@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import glob
 import importlib
 import logging
 import os
@@ -262,7 +263,7 @@ def _save_file(point: SweepTask, content: bytes) -> None:
             if point.is_finished():  # computed by another process in the meantime
                 return
             for remnant in path.parent.glob(
-                f".{path.name}.*.tmp"
+                f".{glob.escape(path.name)}.*.tmp"
             ):  # of a process that was killed
                 remnant.unlink()
             temporary.write_bytes(content)

@@ -1,10 +1,37 @@
-"""Which runs of a clustering head (VC) have learned their task."""
+"""Which runs have learned their task."""
+
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from dynamics.settings import SUCCESS_ACCURACY
 from dynamics.trajectory.diverged import not_diverged
+
+
+def exceeds(accuracy: Any, threshold: float) -> np.ndarray:
+    """Whether accuracies are above a threshold.
+
+    Both are compared in float32, the type in which accuracies are recorded: 49 of 50
+    is not above 0.98, but its float32 value is above the float64 value of 0.98.
+
+    Parameters
+    ----------
+    accuracy : array_like
+        Accuracies of any shape, 0 to 1.
+    threshold : float
+
+    Returns
+    -------
+    numpy.ndarray of bool
+        False for NaN.
+
+    Examples
+    --------
+    >>> exceeds(np.float64(np.float32(0.98)), 0.98), exceeds([0.99], 0.98)
+    (np.False_, array([ True]))
+    """
+    return np.asarray(accuracy, np.float32) > np.float32(threshold)
 
 
 def successful_runs(
@@ -34,4 +61,4 @@ def successful_runs(
     array([False, False])
     """
     last = trajectory.isel(step=-1)
-    return (last["accuracy"].sel(split=split).values > above) & not_diverged(last)
+    return exceeds(last["accuracy"].sel(split=split).values, above) & not_diverged(last)

@@ -14,7 +14,7 @@ import xarray as xr
 from analysis.output.results import check_result_path
 from analysis.output.tables import Column, interval_columns
 from analysis.reproduction.ca_tables import STRUCTURE_COLUMNS, structure_columns
-from analysis.statistics.intervals import mean_interval
+from analysis.statistics.intervals import UNBOUNDED, mean_interval
 from analysis.structures.formation_times import FEWEST_TOKENS
 from dynamics.branching import final_embedding
 from dynamics.errors import TrajectoryError
@@ -50,6 +50,7 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
     runs that have not diverged, and the structures in which they end, if embeddings are
     recorded. folder: that of the points' files."""
     axes, (metric, parts) = json.loads(result.attrs["swept"]), _shown_metric(result)
+    limits = (0.0, 1.0) if metric == "accuracy" else UNBOUNDED
     rows = []
     for values in itertools.product(*(result[axis].values.tolist() for axis in axes)):
         point = result.sel(dict(zip(axes, values, strict=True)))
@@ -57,20 +58,31 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
         last = point[f"final_{metric}"].transpose("run", ...).values[~diverged]
         row: dict[str, Any] = dict(zip(axes, values, strict=True))
         structures = (
-            _structures(folder / str(point["file"].values))
+            _structures(_point_files(folder, point))
             if result.attrs["record"] == "all"
             else {}
         )
         row |= {**structures, "runs": len(diverged)}
         for part, column in zip(parts, last.T, strict=True):
-            row |= interval_columns(f"{part}_{metric}", mean_interval(column))
+            row |= interval_columns(
+                f"{part}_{metric}", mean_interval(column, limits=limits)
+            )
         rows.append(
             {**row, "diverged": int(diverged.sum()), "file": str(point["file"].values)}
         )
     return rows
 
 
-def _structures(file: Path) -> dict[str, Any]:
+def _point_files(folder: Path, point: xr.Dataset) -> Path | list[Path]:
+    """The file of a point, or of each of its runs, whose seed takes the place of the
+    asterisk in the name; other files of that name belong to other sweeps."""
+    name = str(point["file"].values)
+    if "*" not in name:
+        return folder / name
+    return [folder / name.replace("*", str(seed)) for seed in point["seed"].values]
+
+
+def _structures(file: Path | Sequence[Path]) -> dict[str, Any]:
     """Columns on the structures at the end of an ensemble; none if the tokens are not
     numbers modulo N, or too few."""
     try:

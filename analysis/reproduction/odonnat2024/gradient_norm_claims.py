@@ -204,9 +204,9 @@ def _first_rise(trajectory: xr.Dataset) -> tuple[np.ndarray, ...]:
     risen = loss_events.plateau_escape_times(
         loss_events.trajectory_scalar(trajectory, "gradient")
     )
-    gap = float(np.median(np.diff(trajectory["step"].values)))
+    steps = trajectory["step"].values
     return tuple(
-        moments.values / gap
+        np.interp(moments.values, steps, np.arange(len(steps)))
         for moments in (
             drops["begin"],
             drops["end"],

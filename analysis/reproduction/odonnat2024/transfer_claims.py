@@ -160,7 +160,7 @@ def finetuning_gain(evidence: xr.Dataset, vocab: int, over: str = SCRATCH) -> Es
         if both
         else ""
     )
-    difference = as_percentage(difference_interval(tuned, other))
+    difference = as_percentage(difference_interval(tuned, other, (0, 1)))
     effect = samples.cohens_d(tuned, other)
     return Estimate(difference, len(tuned), "runs", effect, "Cohen's d", note)
 

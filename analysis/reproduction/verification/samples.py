@@ -106,7 +106,7 @@ def estimate_mean(
     """Mean over runs, those without a value left out. limits: the range of possible
     values."""
     finite = finite_values(values)
-    mean = intervals.mean_interval(finite, discrete=True, limits=limits)
+    mean = intervals.mean_interval(finite, limits=limits)
     return Estimate(mean, len(finite), of, note=note or _no_interval_note(finite, of))
 
 
@@ -164,7 +164,7 @@ def independent_difference(first: Values, second: Values, of: str = "runs") -> E
     """Difference of the means of independent runs, first - second, with Cohen's d."""
     one, other = finite_values(first), finite_values(second)
     note = "" if len(one) and len(other) else f"one of the two has no {of}"
-    interval = intervals.difference_interval(one, other, discrete=True)
+    interval = intervals.difference_interval(one, other)
     effect = cohens_d(one, other)
     return Estimate(interval, len(one) + len(other), of, effect, "Cohen's d", note)
 
@@ -188,7 +188,7 @@ def paired_difference(first: Values, second: Values, of: str = "runs") -> Estima
     change = finite_values(first - second)
     spread = change.std(ddof=1) if len(change) > 1 else 0.0
     effect = float(change.mean() / spread) if spread > 0 else math.nan
-    mean = intervals.mean_interval(change, discrete=True)
+    mean = intervals.mean_interval(change)
     note = _no_interval_note(change, of)
     return Estimate(mean, len(change), of, effect, "d_z", note)
 

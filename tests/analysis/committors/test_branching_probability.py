@@ -15,7 +15,11 @@ from analysis.committors import (
     explained_variance,
     transition_states,
 )
-from analysis.committors.decision import basin_radius
+from analysis.committors.decision import (
+    basin_radius,
+    crossing_step,
+    explained_fraction,
+)
 from dynamics import (
     ModularSettings,
     ParticleSettings,
@@ -124,6 +128,28 @@ def test_explained_variance_is_that_between_runs(generator):
     drawn = generator.binomial(20, p)[:, None] / 20
     result = constructed_result(drawn, np.zeros(4000), trials=20)
     assert explained_variance(result).value == pytest.approx(1 / 3, abs=0.03)
+
+
+@pytest.mark.parametrize("trials", [2, 3, 10])
+@pytest.mark.parametrize("a", [0.3, 1.0, 3.0])
+def test_explained_variance_does_not_depend_on_the_number_of_copies(
+    generator, trials, a
+):
+    """Committors of beta(a, a): the variance between is 1 / (2 a + 1) of the whole."""
+    p = generator.beta(a, a, 20_000)
+    drawn = generator.binomial(trials, p)[:, None] / trials
+    result = constructed_result(drawn, np.zeros(len(p)), trials=trials).isel(step=[0])
+    fraction = explained_fraction(
+        result["committor"].values.ravel(), np.full(len(p), trials)
+    )
+    assert fraction == pytest.approx(1 / (2 * a + 1), abs=0.02)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
+def test_a_level_is_passed_or_reached(level):
+    steps, values = np.arange(4.0), np.array([0.0, level, level, 1.0])
+    assert crossing_step(steps, values, level, reached=True) == 1
+    assert crossing_step(steps, values, level) == 2
 
 
 def test_the_command(source, output_of):

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import stats
 
@@ -39,42 +41,66 @@ def test_the_interval_of_a_difference_covers_as_often_as_it_says(generator):
         )
         covered += result.low <= 0.6 <= result.high
     assert 0.92 < covered / 400 < 0.98
-    assert difference_interval(np.ones(3), np.zeros(4)) == (1, 1, 1)
+    assert np.isnan(difference_interval(np.ones(3), np.zeros(4)).high)
     assert np.isnan(difference_interval(np.ones(1), np.zeros(4)).low)
 
 
-@pytest.mark.parametrize("values", [[0.6, 0.9], [0.2, 0.9, 0.95], [0.0, 1.0]])
-def test_an_interval_stays_within_what_is_possible(values):
-    """Two accuracies of 60% and 90% have the t interval 75 ± 191%."""
-    free, bounded = (
-        mean_interval(np.array(values)),
-        mean_interval(np.array(values), limits=(0, 1)),
-    )
-    assert free.low < 0 or free.high > 1
-    assert bounded == (free.value, max(free.low, 0), min(free.high, 1))
-    assert np.isnan(mean_interval(np.array([0.5]), limits=(0, 1)).low)
+@given(
+    st.lists(st.floats(0, 1), min_size=2, max_size=30),
+    st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (0.0, 100.0)]),
+)
+def test_means_of_values_between_limits_have_intervals_of_some_width(values, limits):
+    """Also if all values are equal, or at a limit, and never beyond the limits."""
+    low, high = limits
+    result = mean_interval(low + (high - low) * np.array(values), limits=limits)
+    assert low <= result.low <= result.value <= result.high <= high
+    assert result.low < result.high
+    difference = difference_interval(np.array(values), np.array(values[::-1]), (0, 1))
+    assert difference.low < 0 < difference.high
 
 
-def test_counts_that_are_all_the_same_are_no_certainty():
-    same, varied = np.full(50, 3.0), np.append(np.full(49, 3.0), 4.0)
-    assert mean_interval(same) == (3, 3, 3)
-    assert mean_interval(same, discrete=True).value == 3
-    assert np.isnan(mean_interval(same, discrete=True).low)
+@given(st.integers(0, 12), st.integers(0, 12))
+def test_the_mean_of_zeros_and_ones_has_the_interval_of_a_fraction(ones, zeros):
+    if ones + zeros < 2:
+        return
+    values = np.repeat([1.0, 0.0], [ones, zeros])
+    expected = binomial_interval(ones, ones + zeros)
+    assert mean_interval(values, limits=(0, 1)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_values_of_small_variance_have_nearly_the_t_interval(generator):
+    values = generator.normal(0.8, 0.001, 200)
+    bounded, free = mean_interval(values, limits=(0, 1)), mean_interval(values)
+    assert bounded == pytest.approx(free, abs=5e-6)
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=30))
+def test_means_of_counts_have_intervals_of_some_width(counts):
+    result = mean_interval(np.array(counts), discrete=True, limits=(0, np.inf))
+    assert 0 <= result.low <= result.value < result.high
+
+
+def test_values_that_are_all_the_same_are_no_certainty():
+    same, varied = np.full(50, 3.0), np.append(np.full(49, 3.0), 9.0)
+    assert mean_interval(same).value == 3
+    for interval in (
+        mean_interval(same),
+        mean_interval(np.full(3, 0.1)),
+        difference_interval(same, same + 1),
+        correlation_interval(np.arange(5), np.arange(5)),
+    ):
+        assert np.isnan([interval.low, interval.high]).all()
     assert mean_interval(varied, discrete=True) == mean_interval(varied)
-    assert difference_interval(same, same + 1) == (-1, -1, -1)
-    assert np.isnan(difference_interval(same, same + 1, discrete=True).high)
-    assert difference_interval(
-        varied, 2 * varied, discrete=True
-    ) == difference_interval(varied, 2 * varied)
+    assert np.isnan(mean_interval(np.array([0.5]), limits=(0, 1)).low)
 
 
 def test_what_has_no_interval_prints_as_none():
     assert format_plus_minus(mean_interval(np.array([]))) == "-"
     assert format_plus_minus(mean_interval(np.array([3.0]))) == "3.0"
-    assert format_plus_minus(mean_interval(np.array([3.0, 3.0]))) == "3.0 ± 0.0"
+    assert format_plus_minus(mean_interval(np.array([3.0, 3.0]))) == "3.0"
     assert (
-        format_plus_minus(mean_interval(np.array([0.0, 0.5]), limits=(0, 1)))
-        == "0.2 [0.0, 1.0]"
+        format_plus_minus(mean_interval(np.array([1.0, 1.0]), limits=(0, 1)))
+        == "1.0 [0.2, 1.0]"
     )
     assert format_percent(binomial_interval(1, 2)).startswith("50.0 [")
     assert format_percent(binomial_interval(0, 0)) == "-"

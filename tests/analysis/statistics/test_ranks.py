@@ -37,10 +37,11 @@ def test_its_interval_solves_its_equation_and_keeps_its_width():
     for bound in (result.low, result.high):
         t = (bound + 1) / 2
         variance = t * (1 - t) * (1 + 10 * (1 - t) / (2 - t) + 10 * t / (1 + t)) / 120
-        assert abs(theta - t) == pytest.approx(1.959964 * np.sqrt(variance), rel=1e-5)
+        quantile = stats.t.ppf(0.975, 20)
+        assert abs(theta - t) == pytest.approx(quantile * np.sqrt(variance), rel=1e-5)
     apart = rank_biserial([5, 6, 7], [1, 2])
     assert (apart.value, apart.high) == (1, 1)
-    assert -0.5 < apart.low < 0.5
+    assert -0.7 < apart.low < 0.5
     assert np.isnan(rank_biserial([], [1]).value)
     assert np.isnan(mann_whitney_p_value([], [1]))
 
@@ -55,7 +56,11 @@ def test_rank_correlation(generator):
     assert_allclose(
         z[2] - z[0], 1.959964 * np.sqrt((1 + result.value**2 / 2) / 27), rtol=1e-5
     )
-    assert rank_correlation(x, np.exp(x)) == pytest.approx((1, 1, 1))
+    for sign in (1, -1):
+        same = rank_correlation(x, sign * np.exp(x))
+        low, high = sorted(sign * np.array([same.low, same.high]))
+        assert 0.99 < low < high == 1
+        assert same.value == pytest.approx(sign)
     assert np.isnan(rank_correlation(x, np.zeros(30)).value)
     assert np.isnan(rank_correlation([1, 2, 3], [1, 3, 2]).low)
 

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import stats
 
@@ -12,6 +14,7 @@ from analysis.statistics.resampling import (
     jackknife_groups,
     jackknife_runs,
     leave_one_out_interval,
+    mean_distance_between,
 )
 
 
@@ -53,3 +56,15 @@ def test_a_statistic_that_does_not_vary_has_no_interval():
     assert result.value == 0
     assert math.isnan(result.low)
     assert math.isnan(jackknife_groups(lambda kept: 0.1 + 0.2, np.arange(50)).high)
+
+
+@given(st.sets(st.integers(0, 5)), st.sets(st.integers(0, 5)))
+def test_partners_are_left_out_whatever_runs_have_diverged(rows, columns):
+    """Runs of either side without distances are left out after their partners."""
+    distances = np.random.default_rng(0).random((6, 6))
+    distances[list(rows)] = np.nan
+    distances[:, list(columns)] = np.nan
+    others = np.where(np.eye(6) > 0, np.nan, distances)
+    expected = np.nanmean(others) if np.isfinite(others).any() else np.nan
+    result = mean_distance_between(distances, paired=True).value
+    assert result == pytest.approx(expected, nan_ok=True)

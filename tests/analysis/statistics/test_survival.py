@@ -1,7 +1,11 @@
 """Kaplan-Meier and the log-rank test against hand counts and simulation."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.statistics.survival import kaplan_meier, logrank_p_value
 
@@ -14,6 +18,29 @@ def test_by_hand():
     assert result.fraction == pytest.approx([1, 0.8, 0.6, 0.6, 0.3, 0.3])
     assert result.median.value == 4
     assert ((result.low <= result.fraction) & (result.fraction <= result.high)).all()
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), min_size=1, max_size=40))
+def test_the_median_is_exact(runs):
+    """With times in ties and censoring, the median is where the exact fraction is at
+    most one half, also where its rounded product is above."""
+    times, observed = (np.array(column) for column in zip(*runs, strict=True))
+    fraction, median = Fraction(1), np.inf
+    for time in np.unique(times):
+        at_risk = int((times >= time).sum())
+        ended = int(((times == time) & observed).sum())
+        fraction *= Fraction(at_risk - ended, at_risk)
+        if fraction <= Fraction(1, 2):
+            median = time
+            break
+    assert kaplan_meier(times, observed).median.value == median
+
+
+def test_the_median_of_half_of_the_runs():
+    """Half of the runs have escaped at step 12; the others do at 62 or never."""
+    times = np.r_[np.arange(1, 13), 62, np.full(11, 5000)]
+    observed = np.arange(24) < 13
+    assert kaplan_meier(times, observed).median.value == 12
 
 
 def test_where_nothing_or_all_happened():

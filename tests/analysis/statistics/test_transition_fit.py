@@ -55,7 +55,7 @@ def test_data_without_a_transition_have_no_midpoint(counts):
 
 
 def test_a_bound_that_few_runs_do_not_determine_is_infinite():
-    fit = fit_transition(VALUES[:2], np.array([2, 3]), np.array([5, 5]))
+    fit = fit_transition(VALUES[:2], np.array([8, 11]), np.array([20, 20]))
     assert fit.midpoint[1:] == (0, np.inf)
     assert fit.width.high == np.inf
 

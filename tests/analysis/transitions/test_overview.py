@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
 import dynamics
@@ -64,3 +66,19 @@ def test_the_events_of_the_run_are_drawn():
         assert bands <= set(kinds.tolist())
         spans = [patch for patch in panel.patches if isinstance(patch, Rectangle)]
         assert len(spans) == np.isin(kinds, ["drop", "plateau"]).sum()
+
+
+@given(st.integers(3, 6), st.integers(0, 3))
+def test_runs_in_which_a_measure_is_constant_have_no_correlation(runs, constant):
+    """They are left out and counted, and do not count as a correlation of 0."""
+    generator = np.random.default_rng(runs)
+    first = generator.standard_normal((runs, 20))
+    second = first + generator.standard_normal((runs, 20))
+    still = np.concatenate([first, generator.standard_normal((constant, 20))])
+    result = lagged_correlation(still, np.pad(second, ((0, constant), (0, 0))))
+    expected = lagged_correlation(first, second)
+    assert result.by_lag == pytest.approx(expected.by_lag)
+    assert (result.runs == runs).all()
+    nothing = lagged_correlation(first, 0 * second)
+    assert (nothing.runs == 0).all()
+    assert np.isnan([nothing.chance, nothing.p_value]).all()
