@@ -90,7 +90,9 @@ def cached_kernel(
     return decorate
 
 
-kernel_function: Any = functools.partial(njit, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+kernel_function: Any = functools.partial(
+    njit, no_cpython_wrapper=True, no_cfunc_wrapper=True
+)
 """Decorator of a function that only kernels call; the code to call it from Python or C
 is not compiled."""
 
@@ -140,7 +142,7 @@ def _warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
-def _warn_uncached(reason: object) -> None:
+def _warn_uncached(reason: str) -> None:
     _warn(
         "compiled kernels cannot be kept, so every process compiles its own"
         f" ({reason}); the environment variable NUMBA_CACHE_DIR names a folder for them"
@@ -163,7 +165,7 @@ def _kernel_folder(name: str, digest: str) -> Path | None:
                     shutil.rmtree(other, ignore_errors=True)
         os.listdir(folder)
     except OSError as error:
-        _warn_uncached(error)
+        _warn_uncached(f"{root}: {error.strerror}")
         return None
     return folder
 
@@ -227,7 +229,8 @@ class _SharedCache(FunctionCache):
         try:
             super().save_overload(signature, data)
         except OSError as error:
-            _warn_uncached(error)
+            root = Path(self._cache_path).parent
+            _warn_uncached(f"{root}: {error.strerror}")
         finally:
             if self._lock is not None:
                 self._lock.release(force=True)

@@ -27,6 +27,7 @@ import torch
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
+from dynamics.folders import expand_home
 from dynamics.recording.quantities import near_missing_names
 from dynamics.settings import MODEL_FILE, SettingsError, check_integer
 from dynamics.trajectory.schema import OPERATION
@@ -227,7 +228,7 @@ def load_model_file(path: str | Path) -> ModelFile:
     >>> load_model_file("my_model.py").modulus
     5
     """
-    path = Path(path)
+    path = expand_home(path)
     source = read_source(path, "model", MODEL_FILE)
     model = _run_source(path, source)
     _trust(source)

@@ -27,6 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
 from dynamics.errors import TrajectoryError
+from dynamics.folders import expand_home
 from dynamics.recording.module_modes import Mode, ModuleModes
 from dynamics.recording.quantities import (
     BUFFER,
@@ -89,7 +90,7 @@ def load_loss(path: str | Path) -> ModelLoss:
     >>> load_loss("my_loss.py").batches()
     [None]
     """
-    path = Path(path)
+    path = expand_home(path)
     module = run_source(path, read_source(path, "loss", LOSS_FILE), "loss")
     for name in ("loss", "batches"):
         if not callable(getattr(module, name, None)):
