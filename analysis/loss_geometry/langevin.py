@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from dynamics.networks.derivatives import mapped_gradient
 from dynamics.settings import check_integer, check_real
 
 ChainLoss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -120,9 +121,7 @@ def sample_losses(
     """
     seed = np.random.SeedSequence([options.chain_seed, stream]).generate_state(1)
     generator = torch.Generator().manual_seed(int(seed[0]))
-    derivative = torch.func.vmap(
-        torch.func.grad_and_value(loss), in_dims=(0, None), randomness="error"
-    )
+    derivative = mapped_gradient(loss, (0, None))
     rows = center.repeat(options.chains, 1)
     moving = torch.ones_like(center) if free is None else free.to(center)
     noise_scale = math.sqrt(step_size) * moving
@@ -135,7 +134,7 @@ def sample_losses(
         if 0 < options.batch < examples:
             indices = torch.randint(examples, (options.batch,), generator=generator)
             reference = loss(center, indices)
-        gradients, values = derivative(rows, indices)
+        values, gradients = derivative(rows, indices)
         if step >= options.burn_in:
             excess[:, step - options.burn_in] = (values - reference).double().numpy()
         drift = beta_n * gradients + options.localisation * (rows - center)

@@ -18,7 +18,7 @@ import xarray as xr
 from analysis.linearization.frame_results import Variables
 from analysis.linearization.model_spectrum import (
     adam_scale,
-    hessian_product,
+    model_hessian,
     spectrum_ends,
     stability_rates,
 )
@@ -98,7 +98,7 @@ def edge_of_stability(
 
     def measure(model: RecordedModel, frame: int) -> dict[str, float]:
         row, losses = model.row(0, frame), model.losses(0, frame)
-        hessian = hessian_product(losses, row)
+        hessian = model_hessian(model, 0, frame)
         rate, limit = stability_rates(model.trajectory, 0, frame)
         scale = adam_scale(model, 0, frame)
         sharpness, preconditioned = (

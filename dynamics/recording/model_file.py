@@ -28,6 +28,7 @@ import xarray as xr
 
 from dynamics.errors import TrajectoryError
 from dynamics.folders import expand_home
+from dynamics.networks.derivatives import differentiable_twice
 from dynamics.recording.quantities import near_missing_names
 from dynamics.settings import MODEL_FILE, SettingsError, check_integer
 from dynamics.trajectory.schema import OPERATION
@@ -127,7 +128,7 @@ class ModelFile:
             if parameters is None:
                 yield
             else:
-                with near_missing_names(parameters):
+                with near_missing_names(parameters), differentiable_twice():
                     yield
 
     def attributes(self, modulus: int) -> dict[str, str]:
