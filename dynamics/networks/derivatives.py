@@ -6,32 +6,22 @@ Second derivatives are compared with their transpose and with differences of the
 because some of torch, and many of users' autograd functions, are wrong."""
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.utils.checkpoint
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import TorchFunctionMode
+from torch.utils import checkpoint
 from torch.utils._pytree import tree_map
 
 FlatLoss = Callable[..., torch.Tensor]
 """A function of flat parameters (parameter,), and perhaps more, that returns a number."""
 
 
-class _PlainWeightNorm(TorchFunctionMode):
+def _plain_weight_norm(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> torch.Tensor:
     """Weight normalisation g v / |v| in place of torch's kernel, whose second derivative
     is wrong on a CPU (torch 2.13)."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if func is torch._weight_norm:
-            return _plain_weight_norm(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
-
-
-def _plain_weight_norm(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> torch.Tensor:
     axes = [axis for axis in range(v.ndim) if dim == -1 or axis != dim % v.ndim]
     return v * (g / v.square().sum(axes, keepdim=dim != -1).sqrt())
 
@@ -49,10 +39,18 @@ class _PlainCall:
         return function(*arguments)
 
 
-_NOT_CHECKPOINTED = {
-    "_checkpoint_without_reentrant_generator": _without_recomputation,
-    "CheckpointFunction": _PlainCall,
-}
+_REPLACEMENTS: tuple[tuple[Any, str, Any], ...] = (
+    (torch, "_weight_norm", _plain_weight_norm),
+    (
+        importlib.import_module("torch.nn.utils.weight_norm"),
+        "_weight_norm",
+        _plain_weight_norm,
+    ),
+    (checkpoint, "_checkpoint_without_reentrant_generator", _without_recomputation),
+    (checkpoint, "CheckpointFunction", _PlainCall),
+)
+"""Modules of torch, names in them, and what takes their place."""
+_ORIGINALS = [getattr(module, name, None) for module, name, _ in _REPLACEMENTS]
 
 
 @contextlib.contextmanager
@@ -64,14 +62,14 @@ def differentiable_twice() -> Iterator[None]:
     parameters back."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    module = vars(torch.utils.checkpoint)
-    before = {name: module[name] for name in _NOT_CHECKPOINTED if name in module}
-    module.update(_NOT_CHECKPOINTED)
+    for module, name, function in _REPLACEMENTS:
+        setattr(module, name, function)
     try:
-        with sdpa_kernel(SDPBackend.MATH), _PlainWeightNorm():
+        with sdpa_kernel(SDPBackend.MATH):
             yield
     finally:
-        module.update(before)
+        for (module, name, _), function in zip(_REPLACEMENTS, _ORIGINALS, strict=True):
+            setattr(module, name, function)
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
