@@ -76,6 +76,7 @@ save_deep = saver(
         "meta": {"iteration": step, "version": 2},
         "state": {"nets": {"student": state(step)}, "optim": state(step)},
     },
+    step_from="meta.iteration",
 )
 save_compiled = saver(
     "{letter}.pt",
@@ -97,7 +98,7 @@ def save_two_models(folder):
         torch.save(
             {"model": state(step), "average": state(step + 1)}, folder / f"{step}.ckpt"
         )
-    return sorted(folder.iterdir(), reverse=True), {"state_key": "model"}
+    return sorted(folder.iterdir(), reverse=True), {"state_dict": "model"}
 
 
 def save_safetensors(folder):
@@ -275,9 +276,9 @@ def test_a_single_file_has_the_step_that_its_name_says(tmp_path):
 
 
 def test_values_of_args_are_given_to_a_module(tmp_path):
-    save_deep(tmp_path)
+    paths, options = save_deep(tmp_path)
     model = dynamics.ModelFile(embedding=lambda parameters: parameters["embed.weight"])
-    trajectory = dynamics.collect_checkpoints([tmp_path], model=model)
+    trajectory = dynamics.collect_checkpoints(paths, model=model, **options)
     config = json.loads(trajectory.attrs["model_config"])
     assert (config["width"], config["lr"]) == (3, 0.1)
 
