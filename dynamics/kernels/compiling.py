@@ -41,6 +41,8 @@ from numba.core.caching import (
 from dynamics.errors import ForkedProcess
 from dynamics.user_cache import absolute_folder, user_cache_folder
 
+_CONFIG: Any = numba.config
+
 KEEP_SECONDS = 30 * 24 * 3600
 """Age at which the cache of an outdated version of a kernel is deleted."""
 LOCK_SECONDS = 300
@@ -52,14 +54,14 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     has switched compilation off; without a function, the decorator."""
     if function is None:
         return functools.partial(njit, **options)
-    disabled = numba.config.DISABLE_JIT
+    disabled = _CONFIG.DISABLE_JIT
     if disabled:
         _warn("NUMBA_DISABLE_JIT has no effect on kernels of training-dynamics")
-    numba.config.DISABLE_JIT = 0
+    _CONFIG.DISABLE_JIT = 0
     try:
         return numba.njit(error_model="numpy", **options)(function)
     finally:
-        numba.config.DISABLE_JIT = disabled
+        _CONFIG.DISABLE_JIT = disabled
 
 
 def cached_kernel(
@@ -103,7 +105,8 @@ class _Threads:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.lost = False
-        os.register_at_fork(after_in_child=self._reset)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
         """In a process that has been forked: another thread may have held the lock."""
@@ -152,7 +155,7 @@ def _warn_uncached(reason: str) -> None:
 def _kernel_folder(name: str, digest: str) -> Path | None:
     """The cache folder of one version of a kernel, or None if there can be none;
     folders of versions not used for long are deleted."""
-    root = absolute_folder(numba.config.CACHE_DIR) or user_cache_folder()
+    root = absolute_folder(_CONFIG.CACHE_DIR) or user_cache_folder()
     if root is None:
         _warn_uncached("the user has no home folder")
         return None
@@ -205,7 +208,7 @@ class _SharedCache(FunctionCache):
     compiles, others wait. A folder that cannot be written is read."""
 
     def __init__(self, function: Callable[..., Any], folder: Path) -> None:
-        self._impl_class = functools.partial(_FolderImpl, folder)
+        self._impl_class: Any = functools.partial(_FolderImpl, folder)
         super().__init__(function)
         self._lock: FileLock | None = None
 

@@ -15,6 +15,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import checkpoint
 from torch.utils._pytree import tree_map
 
+from dynamics.networks.threads import single_thread_after_fork
+
+single_thread_after_fork()
+
 FlatLoss = Callable[..., torch.Tensor]
 """A function of flat parameters (parameter,), and perhaps more, that returns a number."""
 

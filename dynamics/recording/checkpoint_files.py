@@ -89,14 +89,15 @@ def read_checkpoints(
     if step_from is None:
         names = _steps_in_paths(files)
     for place, file in enumerate(files):
-        content = content if place == 0 else load_tensors(file)
+        if place > 0:
+            content = load_tensors(file)
         if names is None:
             step, rule = _step_in(content, step_from, file, len(files) == 1)
         else:
             step, rule = names[0][place], names[1]
-        state, config = _state_dict(content, state_dict, file), _plain_values(content)
-        item = Checkpoint(step, _renamed(state, rename), str(file), config)
-        content = state = None  # one checkpoint is in memory at a time
+        state = _renamed(_state_dict(content, state_dict, file), rename)
+        item = Checkpoint(step, state, str(file), _plain_values(content))
+        del content, state  # one checkpoint is in memory at a time
         yield item, rule
         del item
 

@@ -69,7 +69,8 @@ def steps_in_names(names: Sequence[str]) -> tuple[list[int], str] | None:
                 what = f"{name}, with {count} numbers of a {label}"
                 raise SettingsError("step_from", what, f"one in each name, or {HOW}")
         steps = [
-            _step(name, *row, label) for name, row in zip(names, labelled, strict=True)
+            _step(name, row[0], label)
+            for name, row in zip(names, labelled, strict=True)
         ]
         return steps, f"the number of the {label} in the names"
     if len(names) == 1:

@@ -304,7 +304,7 @@ def mean_value_and_gradient(
     """The mean loss over the batches, and its gradient (parameter,)."""
     pairs = [value_and_gradient(loss, row) for loss in losses]
     value = sum(float(value) for value, _ in pairs) / len(pairs)
-    return value, sum(gradient for _, gradient in pairs) / len(pairs)
+    return value, torch.stack([gradient for _, gradient in pairs]).mean(0)
 
 
 def parameter_shapes(trajectory: xr.Dataset) -> dict[str, tuple[int, ...]]:

@@ -126,7 +126,9 @@ def collect_scalars(
             name: np.stack([values[name] for values in metrics]) for name in metrics[0]
         }
     first, steps = next(iter(frames.values())), list(frames)
-    splits = shared_splits(_by_variable(places, scalars))
+    splits = shared_splits(
+        {name: list(parts) for name, parts in _by_variable(places, scalars).items()}
+    )
     dims: dict[str, tuple[str, ...]] = {
         name: ("split",) if values.ndim > 1 else () for name, values in first.items()
     }
@@ -232,12 +234,13 @@ def _meanings(
         if variable in reserved:
             allowed = f"--column {scalar}=VARIABLE with another name"
             raise SettingsError("column", f"{scalar} as {variable}", allowed)
-        meaning = variable, split or None
-        if meaning in owners:
-            what = f"{owners[meaning]} and {scalar}, both {variable} {split}".rstrip()
+        place = variable, split or None
+        if place in owners:
+            what = f"{owners[place]} and {scalar}, both {variable} {split}".rstrip()
             allowed = f"one of them; --column {scalar}={variable}:SPLIT decides"
             raise SettingsError("column", what, allowed)
-        meanings[scalar], owners[meaning] = meaning, scalar
+        meanings[scalar] = place
+        owners[place] = scalar
     return meanings
 
 

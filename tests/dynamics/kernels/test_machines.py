@@ -5,6 +5,7 @@ import os
 import pwd
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,23 @@ def test_threads_and_forked_processes_run_kernels_or_say_why_not(run, layer):
         assert "get_context('spawn')" in fork or fork == "fork [14]"  # other OpenMP
 
 
+TORCH = """
+import multiprocessing, torch
+from dynamics.networks import derivatives
+torch.set_num_threads(2)
+def product(size):
+    return float((torch.ones(size, size) @ torch.ones(size, size)).sum())
+before = product(600)
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    print(pool.map_async(product, [600]).get(60) == [before])
+"""
+
+
+def test_torch_runs_in_a_forked_process(run):
+    result = run(TORCH)
+    assert result.stdout == "True\n", result.stderr
+
+
 def test_a_cache_that_cannot_be_written_is_read(run, tmp_path):
     cache = tmp_path / "cache"
     code = "import kernels; print(kernels.six(2), kernels.six(SECOND), *kernels.six.stats.cache_hits.values())"
@@ -125,6 +143,19 @@ def test_a_cache_that_cannot_be_written_is_read(run, tmp_path):
     again = run(code.replace("SECOND", "0.5"), NUMBA_CACHE_DIR=str(cache))
     assert first.stdout == "12 12\n", first.stderr
     assert again.stdout == "12 3.0 1\n", again.stderr
+
+
+def test_simulations_run_outside_the_main_thread():
+    results = []
+
+    def work():
+        settings = dynamics.ParticleSettings(n=5)
+        results.append(dynamics.simulate(settings, runs=1, steps=2))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert results[0].sizes["step"] == 3
 
 
 @pytest.fixture(scope="module")
