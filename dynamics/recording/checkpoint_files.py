@@ -104,30 +104,30 @@ def read_checkpoints(
 
 def _files_of(path: Path) -> list[Path]:
     """The checkpoints in a folder, or the file itself. Folders in it with a file of
-    weights, such as checkpoint-500, are a checkpoint each. Raises TrajectoryError."""
+    weights, such as checkpoint-500, are a checkpoint each, and, if it has no checkpoint
+    itself, folders with a number in their names and one file. Raises TrajectoryError."""
     if not path.is_dir():
         if not path.is_file():
             raise TrajectoryError(f"{path}: no such file")
         return [path]
     inner = [folder for folder in sorted(path.iterdir()) if folder.is_dir()]
-    weights = [file for folder in inner if (file := _weights_in(folder))]
-    own = _weights_in(path)
-    if weights or own:
-        return weights or [own]  # type: ignore[list-item]
-    return sorted(
-        file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file()
-    )
+    usual = [name for folder in (*inner, path) for name in _weights_in(folder)]
+    if usual:
+        return [file for file in usual if file.parent != path] or usual
+    numbered = [folder for folder in inner if re.search(r"\d", folder.name)]
+    single = [files[0] for files in map(_saved_in, numbered) if len(files) == 1]
+    return _saved_in(path) or single
 
 
-def _weights_in(folder: Path) -> Path | None:
-    """The file of weights in a folder of one checkpoint, by its usual name, or else the
-    only checkpoint in a folder whose name has a number; None if there is none."""
-    for name in MODEL_NAMES:
-        if (folder / name).is_file():
-            return folder / name
-    files = [file for file in sorted(folder.iterdir()) if file.suffix in SUFFIXES]
-    has_number = re.search(r"\d", folder.name) is not None
-    return files[0] if has_number and len(files) == 1 else None
+def _weights_in(folder: Path) -> list[Path]:
+    """The file of weights in a folder of one checkpoint, by its usual name."""
+    files = (folder / name for name in MODEL_NAMES)
+    return [file for file in files if file.is_file()][:1]
+
+
+def _saved_in(folder: Path) -> list[Path]:
+    files = (file for file in folder.iterdir() if file.suffix in SUFFIXES)
+    return sorted(file for file in files if file.is_file())
 
 
 def load_tensors(path: Path) -> Any:
@@ -293,6 +293,12 @@ def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
             allowed = f"the name of tensors in {file}: {_names(content)}"
             raise SettingsError("state_dict", key, allowed)
         return state
+    parts = _parts(content)
+    mixed = [name for name, part in parts.items() if not isinstance(part, torch.Tensor)]
+    trees = [name for name in mixed if _is_tree(parts[name])]
+    if trees and len(mixed) < len(parts):
+        allowed = f"one of {', '.join(trees)}, or . for all tensors of {file}"
+        raise SettingsError("state_dict", "none", allowed)
     level = {"": content}
     while level:
         trees = {name: item for name, item in level.items() if _is_one_model(item)}
@@ -308,7 +314,8 @@ def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
             for inner, item in _parts(part).items()
         }
     raise TrajectoryError(
-        f"{file}: contains no state dict (names of parameters and their tensors)"
+        f"{file}: contains no state dict (names of parameters and their tensors);"
+        f" --state-dict names a part of it: {_names(content)}"
     )
 
 

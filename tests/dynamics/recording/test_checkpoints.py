@@ -573,3 +573,44 @@ def test_the_order_of_files_gives_steps(tmp_path):
         dynamics.collect_checkpoints(paths, weights=True)
     result = dynamics.collect_checkpoints(paths, weights=True, step_from="order")
     assert result["step"].values.tolist() == [0, 1]
+
+
+def test_tensors_beside_a_state_dict_are_refused(tmp_path):
+    content = {"model": state(1), "loss": torch.tensor(0.5), "optimizer": {"lr": 1.0}}
+    torch.save(content, tmp_path / "step_1.pt")
+    with pytest.raises(SettingsError, match=r"one of model, or \. for all tensors"):
+        dynamics.collect_checkpoints([tmp_path], weights=True)
+    result = dynamics.collect_checkpoints([tmp_path], weights=True, state_dict="model")
+    assert "parameter.embed.weight" in result
+
+
+def test_files_of_a_folder_come_before_folders_in_it(tmp_path):
+    for step in STEPS:
+        torch.save(state(step), tmp_path / f"step_{step}.pt")
+    (tmp_path / "v2").mkdir()
+    torch.save(state(7), tmp_path / "v2" / "other.pt")
+    result = dynamics.collect_checkpoints([tmp_path], "embed.weight")
+    assert result["step"].values.tolist() == list(STEPS)
+
+
+def test_a_checkpoint_of_lightning_has_one_state_dict(tmp_path):
+    for step in STEPS:
+        content = {
+            "epoch": step // 20,
+            "global_step": step,
+            "state_dict": state(step),
+            "hyper_parameters": {"lr": 0.1},
+            "callbacks": {
+                "Saving": {
+                    "best_model_score": torch.tensor(1.0),
+                    "best_k_models": {"a": torch.tensor(1.0)},
+                }
+            },
+            "loops": {"fit_loop": {"state_dict": {}, "done": 3}},
+            "optimizer_states": [{"state": {0: {"step": torch.tensor(step)}}}],
+        }
+        torch.save(content, tmp_path / f"epoch={step // 20}-step={step}.ckpt")
+    result = dynamics.collect_checkpoints([tmp_path], "embed.weight", weights=True)
+    assert result["step"].values.tolist() == list(STEPS)
+    parameters = [name for name in result.data_vars if name.startswith("parameter.")]
+    assert parameters == ["parameter.embed.weight", "parameter.out.bias"]
