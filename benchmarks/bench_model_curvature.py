@@ -6,8 +6,8 @@ import time
 
 import torch
 
-from analysis.linearization.hessians import hessian_vector_product, lanczos
-from dynamics.recording.model_loss import differentiable_twice
+from analysis.linearization.hessians import lanczos
+from dynamics.networks.derivatives import differentiable_twice, hessian_vector_product
 
 TOKENS, WIDTH, HEADS, HIDDEN = 113, 128, 4, 600
 

@@ -54,6 +54,11 @@ class MissingPackage(ReportedError):
     """A package of an optional extra is not installed. The message names the extra."""
 
 
+class ForkedProcess(ReportedError):
+    """A parallel kernel was called in a process that was forked after threads of kernels
+    had started. The message says how to start processes."""
+
+
 class Interrupted(KeyboardInterrupt):
     """SIGINT or SIGTERM arrived during a simulation.
 

@@ -29,7 +29,7 @@ def deferred_signals() -> Iterator[list[int]]:
 
     def restore_handlers() -> None:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     before = {
         number: signal.signal(number, handle)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynamics.folders import existing_folder
+from dynamics.folders import existing_folder, expand_home
 from dynamics.provenance import FIRST_BACKEND, check_same_run
 from dynamics.settings import SettingsError
 from dynamics.system import System
@@ -101,6 +101,7 @@ def check_trajectory_path(out: str | Path) -> Path:
     Raises SettingsError.
     """
     allowed = "the name of a file that ends in .nc and is no longer than 180 bytes"
+    out = expand_home(out, "out")
     try:
         path = resolve_link(out)
         short = (

@@ -75,8 +75,6 @@ def reported_errors(
             " or --precision float32"
         )
         hint = hint if re.search(DTYPE_ERROR, text) else ""
-        if "in-place operation" in text:
-            hint = "; in train mode it changes a buffer in place: use --mode eval"
         message = f"{where}: {what} raises {type(error).__name__}: {text}{hint}"
         raise SettingsError(field, message, allowed) from error
 

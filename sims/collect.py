@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Options:
     """Read the checkpoints of a model in the order of their steps, and write them as a
-    trajectory. Files are .pt, .pth, .ckpt and .bin of torch, of which only tensors,
-    numbers and names are read, and .safetensors."""
+    trajectory. What is understood is printed before. Files are .pt, .pth, .ckpt and .bin
+    of torch, of which only tensors, numbers and names are read, .safetensors, .npz, and
+    the .index.json of a checkpoint in several files."""
 
     checkpoints: tyro.conf.Positional[tuple[Path, ...]]
     """Folders of checkpoints, files, or one file with several state dicts. A folder may
-    contain the folders checkpoint-500 and so on of a Trainer. Or CSV files of scalars
+    contain folders such as checkpoint-500 with model.safetensors. Or CSV files of scalars
     from TensorBoard or wandb, for a trajectory of scalars alone."""
     embedding: str | None = None
     """Name of the embedding (token, axis) in the state dict. Required unless --weights
@@ -46,13 +47,22 @@ class Options:
     ] = None
     """Modulus N of the addition that the model learns, if its tokens are the numbers
     modulo N. Default: that of the model file, or none."""
-    state_key: str | None = None
-    """Where the state dict lies in each file, such as model or state.nets.student.
-    Default: the only mapping of names to tensors."""
+    state_dict: str | None = None
+    """Where the state dict lies in each file, such as model or state.nets.student; a
+    point for all tensors of the file. Default: the only mapping of names to tensors."""
     step_from: str | None = None
     """Where the step lies in each file, such as epoch or meta.iteration; for one file
-    with several state dicts, the list of steps. Default: the number that differs
-    between file names, or between the contents of the files."""
+    with several state dicts, the list of steps; order for the places of the files.
+    Default: the number after a word such as step in the names, or the only one in which
+    they differ (1k is 1000, 1,000 too); for names without numbers, global_step, step or
+    iteration in the files."""
+    rename: tuple[str, ...] = ()
+    """Rules OLD=NEW: tensors whose names begin with OLD begin with NEW. The names of
+    wrappers (_orig_mod, and module if all names begin with it) are removed before."""
+    column: tuple[str, ...] = ()
+    """What columns of CSV files are: NAME=loss:test for the loss of the split test,
+    NAME=VARIABLE for a variable, NAME= to leave one out. Default: columns named by loss
+    or accuracy and a split, such as val_loss, are that; others are variables."""
     model: Path | None = None
     """Model file: a Python file, which is executed, with functions of the model such as
     logits(parameters, inputs) and embedding(parameters). All floating-point tensors
@@ -74,8 +84,15 @@ def main(options: Options) -> None:
     modulus = check_integer("modulus", options.modulus or 0, 0, 10**9)
     seed = check_integer("seed", options.seed, 0, 2**62)
     if all(path.suffix == ".csv" for path in options.checkpoints):
-        kind, trajectory = "frames", dynamics.collect_scalars(options.checkpoints, seed)
+        if options.rename or options.state_dict:
+            raise SettingsError("rename, state_dict", "a value", "none for CSV files")
+        kind = "frames"
+        trajectory = dynamics.collect_scalars(
+            options.checkpoints, seed, options.column, options.step_from, print
+        )
     else:
+        if options.column:
+            raise SettingsError("column", " ".join(options.column), "none for tensors")
         kind, trajectory = "checkpoints", _collect_checkpoints(options, modulus, seed)
     out = options.out or Path("runs") / f"{options.checkpoints[0].resolve().stem}.nc"
     missing = dynamics.missing_steps(trajectory)
@@ -102,8 +119,10 @@ def _collect_checkpoints(options: Options, modulus: int, seed: int) -> xr.Datase
         embedding,
         weights=options.weights,
         modulus=modulus,
-        state_key=options.state_key,
+        state_dict=options.state_dict,
         step_from=options.step_from,
+        rename=options.rename,
+        log=print,
         seed=seed,
         model=model,
     )

@@ -20,6 +20,7 @@ from tyro import _errors as parse_errors
 
 from analysis.command_line import interrupts
 from analysis.command_line.help_texts import REGISTRY, command_description, option_names
+from analysis.command_line.home import home_folder
 from analysis.output.files import check_paths
 from analysis.panels.style import style_in_use
 from dynamics.errors import ReportedError, SettingsError, TrajectoryError
@@ -61,7 +62,7 @@ def run_command(
                 options, program, inherited(sys.argv[1:]) if inherited else None
             )
             check_paths(chosen)
-            with _chosen_style(chosen):
+            with home_folder(), _chosen_style(chosen):
                 main(chosen)
             if sys.stdout is not None:
                 sys.stdout.flush()

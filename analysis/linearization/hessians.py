@@ -20,10 +20,8 @@ from analysis.linearization.clustering_head_hessian import ClusteringHeadHessian
 from analysis.linearization.constant_attention_hessian import ConstantAttentionHessian
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.networks.derivatives import FlatLoss, hessian_vector_product
 from dynamics.tasks import all_pairs, distinct_sequences, training_pairs
-
-LossFunction = Callable[[torch.Tensor], torch.Tensor]
-"""A function of flat parameters (parameter,) that returns a number."""
 
 _CHUNK = 64
 """Number of products with vectors that are computed at a time."""
@@ -50,27 +48,16 @@ def training_objective(
     return ClusteringHeadHessian(network, tokens, counts / counts.sum())
 
 
-def hessian_vector_product(loss: LossFunction, row: torch.Tensor) -> LossFunction:
-    """The product of the Hessian at flat parameters (parameter,) with a vector, as a
-    function of the vector.
-
-    It uses two backward passes, the first of which is done once. Forward derivatives of
-    torch are not thread-safe.
-
-    >>> row = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    >>> hessian_vector_product(lambda row: (row**3).sum(), row)(torch.ones(2).double())
-    tensor([ 6., 12.], dtype=torch.float64)
-    """
-    back = torch.func.vjp(torch.func.grad(loss), row)[1]
-    return lambda vector: back(vector)[0]
-
-
-def dense_hessian(loss: LossFunction, row: torch.Tensor) -> torch.Tensor:
+def dense_hessian(loss: FlatLoss, row: torch.Tensor) -> torch.Tensor:
     """The Hessian (parameter, parameter), as products with all unit vectors."""
-    columns = torch.func.vmap(hessian_vector_product(loss, row), chunk_size=_CHUNK)(
-        torch.eye(len(row), dtype=row.dtype)
-    )
+    columns = _products(loss, row, torch.eye(len(row)))
     return (columns + columns.T) / 2
+
+
+def _products(loss: FlatLoss, row: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """The products of the Hessian with vectors (vector, parameter)."""
+    product = hessian_vector_product(loss, row)
+    return torch.cat([product(chunk) for chunk in vectors.split(_CHUNK)])
 
 
 class ExtremeEigenpairs(NamedTuple):
@@ -81,7 +68,7 @@ class ExtremeEigenpairs(NamedTuple):
 
 
 def extreme_eigenpairs(
-    loss: LossFunction, row: torch.Tensor, count: int = 1
+    loss: FlatLoss, row: torch.Tensor, count: int = 1
 ) -> ExtremeEigenpairs:
     """Both ends of the spectrum, `count` eigenvalues each, by the Lanczos method from a
     fixed start.
@@ -100,7 +87,7 @@ def extreme_eigenpairs(
 
 
 def lanczos(
-    product: LossFunction,
+    product: Callable[[torch.Tensor], torch.Tensor],
     size: int,
     count: int,
     which: Literal["LA", "LM", "BE"],
@@ -156,7 +143,7 @@ class TraceEstimate(NamedTuple):
 
 
 def estimate_trace(
-    loss: LossFunction, row: torch.Tensor, probes: int = _PROBES
+    loss: FlatLoss, row: torch.Tensor, probes: int = _PROBES
 ) -> TraceEstimate:
     """The trace by Hutchinson's estimator, the mean of v . H v over fixed random signs
     v. Raises ValueError."""
@@ -168,8 +155,6 @@ def estimate_trace(
         - 1.0
     )
     vectors = torch.from_numpy(signs).to(row.dtype)
-    applied = torch.func.vmap(hessian_vector_product(loss, row), chunk_size=_CHUNK)(
-        vectors
-    )
+    applied = _products(loss, row, vectors)
     result = (vectors * applied).sum(-1)
     return TraceEstimate(float(result.mean()), float(result.std() / np.sqrt(probes)))

@@ -48,7 +48,6 @@ from analysis.linearization.frame_results import (
 )
 from analysis.linearization.hessians import (
     ExtremeEigenpairs,
-    hessian_vector_product,
     lanczos,
 )
 from analysis.linearization.network_curvature import (
@@ -56,12 +55,11 @@ from analysis.linearization.network_curvature import (
     relative_learning_rates,
 )
 from analysis.output.results import results_until_interrupted
+from dynamics.networks.derivatives import FlatLoss, hessian_vector_product
 from dynamics.networks.from_trajectory import network_of
 from dynamics.recording.model_loss import (
-    FlatLoss,
     ModelLoss,
     RecordedModel,
-    differentiable_twice,
     mean_value_and_gradient,
 )
 from dynamics.recording.module_modes import Mode
@@ -260,12 +258,11 @@ def model_curvature(
         bar.update()
         return result
 
-    with differentiable_twice():
-        if jobs and log is not None:
-            run, place = jobs[0]
-            log(describe_cost(model, options, (run, frames[place]), len(jobs)))
-        with bar:
-            spectra = results_until_interrupted(measure, jobs)
+    if jobs and log is not None:
+        run, place = jobs[0]
+        log(describe_cost(model, options, (run, frames[place]), len(jobs)))
+    with bar:
+        spectra = results_until_interrupted(measure, jobs)
     attributes = {
         **model_attributes(trajectory),
         "parameters": model.size,
@@ -285,7 +282,7 @@ def describe_cost(
 ) -> str:
     """The expected cost of `count` frames, from the median time of some products at one
     of them (run, frame)."""
-    product = hessian_product(model.losses(*at), model.row(*at))
+    product = model_hessian(model, *at)
     vector = torch.ones(model.size, dtype=torch.float64)
     times = []
     for _ in range(1 + _TIMED_PRODUCTS):
@@ -316,6 +313,13 @@ def _duration(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"
     return f"{seconds:.1f} s"
+
+
+def model_hessian(model: RecordedModel, run: int, frame: int) -> Vectors:
+    """The product of the Hessian of a model's loss at a frame with a vector, after a
+    check of its derivatives. Raises SettingsError."""
+    model.check_derivatives(run, frame)
+    return hessian_product(model.losses(run, frame), model.row(run, frame))
 
 
 def hessian_product(losses: Sequence[FlatLoss], row: torch.Tensor) -> Vectors:
@@ -486,7 +490,7 @@ class _FrameSpectrum:
             return None
         options, size = self.options, self.model.size
         leading = slice(-options.eigenvalues, None)
-        product = self._counted(hessian_product(self.losses, self.row))
+        product = self._counted(model_hessian(self.model, self.run, self.frame))
         pairs, scale = spectrum_ends(
             product,
             size,

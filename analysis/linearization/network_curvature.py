@@ -43,7 +43,6 @@ from analysis.linearization.frame_results import (
     valid_jobs,
 )
 from analysis.linearization.hessians import (
-    LossFunction,
     estimate_trace,
     extreme_eigenpairs,
     training_objective,
@@ -51,6 +50,7 @@ from analysis.linearization.hessians import (
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.networks.derivatives import FlatLoss
 from dynamics.networks.from_trajectory import network_of
 from dynamics.networks.transformer_network import Transformer
 from dynamics.trajectory.diverged import valid_frames
@@ -145,7 +145,7 @@ def _dense_frame(
 
 
 def _lanczos_frame(
-    loss: LossFunction,
+    loss: FlatLoss,
     row: torch.Tensor,
     rates: np.ndarray,
     movement: np.ndarray | None,

@@ -18,14 +18,13 @@ from analysis.linearization.frame_results import (
     valid_jobs,
 )
 from analysis.linearization.hessians import lanczos
-from analysis.linearization.model_spectrum import hessian_product
+from analysis.linearization.model_spectrum import model_hessian
 from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import results_until_interrupted
 from dynamics.networks.threads import single_torch_thread
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import (
     RecordedModel,
-    differentiable_twice,
     mean_value_and_gradient,
 )
 
@@ -72,7 +71,7 @@ def measure_frames(
             return None
         return measure(model, frame)
 
-    with differentiable_twice(), few_threads(model, copies):
+    with few_threads(model, copies):
         if jobs and before is not None:
             before(model, frames[jobs[0][1]], len(jobs))
         results = results_until_interrupted(
@@ -129,7 +128,7 @@ def sharpness(
     """
 
     def measure(model: RecordedModel, frame: int) -> dict[str, float]:
-        product = hessian_product(model.losses(0, frame), model.row(0, frame))
+        product = model_hessian(model, 0, frame)
         pair = lanczos(product, model.size, 1, "LA", TOLERANCE, BASIS)
         return {"sharpness": float(pair.values[0])}
 

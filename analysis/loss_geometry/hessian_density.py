@@ -21,7 +21,11 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.stats import norm
 
 from analysis.linearization.frame_results import Variables
-from analysis.linearization.model_spectrum import Vectors, hessian_product
+from analysis.linearization.model_spectrum import (
+    Vectors,
+    hessian_product,
+    model_hessian,
+)
 from analysis.loss_geometry.frame_measures import measure_frames
 from dynamics.networks.from_trajectory import network_of
 from dynamics.recording.model_file import ModelFile
@@ -150,10 +154,12 @@ def spectral_density(
     check_integer("probes", probes, 1, 10**6)
 
     def measure(model: RecordedModel, frame: int) -> dict[str, Any]:
-        row, losses = model.row(0, frame), model.losses(0, frame)
         if matrix == "gauss_newton":
-            losses = [gauss_newton_loss(trajectory, model, row)]
-        product = hessian_product(losses, row)
+            row = model.row(0, frame)
+            loss = gauss_newton_loss(trajectory, model, row)
+            product = hessian_product([loss], row)
+        else:
+            product = model_hessian(model, 0, frame)
         if model.size <= whole:
             dense = np.stack([product(unit).numpy() for unit in torch.eye(model.size)])
             nodes = np.linalg.eigvalsh((dense + dense.T) / 2)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from dynamics.networks.derivatives import mapped_gradient
 from dynamics.settings import check_integer, check_real
 
 ChainLoss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -124,9 +125,7 @@ def sample_losses(
     """
     seed = np.random.SeedSequence([options.chain_seed, stream]).generate_state(1)
     generator = torch.Generator().manual_seed(int(seed[0]))
-    derivative = torch.func.vmap(
-        torch.func.grad_and_value(loss), in_dims=(0, None), randomness="error"
-    )
+    derivative = mapped_gradient(loss, (0, None))
     chains = halves or options.chains
     rows = center.repeat(chains, 1)
     parts = torch.Generator().manual_seed(int(seed[0]) + 1)
@@ -144,7 +143,7 @@ def sample_losses(
         if 0 < options.batch < examples:
             indices = torch.randint(examples, (options.batch,), generator=generator)
             reference = loss(center, indices)
-        gradients, values = derivative(rows, indices)
+        values, gradients = derivative(rows, indices)
         if step >= options.burn_in:
             excess[:, step - options.burn_in] = (values - reference).double().numpy()
         noise = torch.randn(shape, generator=generator, dtype=rows.dtype)[:chains]
@@ -154,7 +153,7 @@ def sample_losses(
             noises = [(noise + other) / math.sqrt(2), (noise - other) / math.sqrt(2)]
         for part, noise in enumerate(noises):
             if part:
-                gradients, _ = derivative(rows, indices)
+                _, gradients = derivative(rows, indices)
             drift = beta_n * gradients + options.localisation * (rows - center)
             rows = rows - drift_scale * drift + noise_scale * noise
     return excess

@@ -25,7 +25,8 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.linearization.frame_results import Variables
-from analysis.linearization.hessians import hessian_vector_product, lanczos
+from analysis.linearization.hessians import lanczos
+from analysis.linearization.model_spectrum import model_hessian
 from analysis.loss_geometry.frame_measures import few_threads, measure_frames
 from analysis.loss_geometry.langevin import (
     ChainOptions,
@@ -35,7 +36,7 @@ from analysis.loss_geometry.langevin import (
 from analysis.loss_geometry.training_loss import ExampleLoss, training_model
 from analysis.output.results import labelled
 from dynamics.recording.model_file import ModelFile
-from dynamics.recording.model_loss import RecordedModel, differentiable_twice
+from dynamics.recording.model_loss import RecordedModel
 from dynamics.recording.quantities import near_names
 from dynamics.settings import SettingsError
 
@@ -184,7 +185,7 @@ def calibrate_chains(
     points = list(itertools.product(step_sizes, localisations))
     results = []
     model = training_model(trajectory, 0, functions, dtype)
-    with differentiable_twice(), few_threads(model, options.chains):
+    with few_threads(model, options.chains):
         chains = FrameChains(model, frame, layers)
         for step_size, localisation in tqdm(
             points, desc="calibration", unit="point", leave=False, disable=None
@@ -222,6 +223,8 @@ class FrameChains:
         self, model: RecordedModel, frame: int, layers: Sequence[str] = ()
     ) -> None:
         self.loss = ExampleLoss(model, frame)
+        self.model, self.frame = model, frame
+        model.check_derivatives(0, frame)
         self.row = model.row(0, frame)
         self.stream = int(model.trajectory["step"][frame])
         self.free = free_parameters(model, layers)
@@ -245,10 +248,10 @@ class FrameChains:
         NaN if the loss has no finite Hessian."""
         if options.step_size is not None:
             return options.step_size
-        product = hessian_vector_product(self.loss, self.row)
+        product = model_hessian(self.model, 0, self.frame)
 
         def apply(vector: torch.Tensor) -> torch.Tensor:
-            return product(vector.to(self.row) * self.free).double() * self.free
+            return product(vector * self.free) * self.free
 
         pairs = lanczos(apply, len(self.row), 1, "LM", 1e-2, 20)
         largest = float(np.abs(pairs.values[0]))

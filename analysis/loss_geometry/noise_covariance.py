@@ -18,9 +18,11 @@ import torch
 import xarray as xr
 
 from analysis.linearization.frame_results import Variables
-from analysis.linearization.hessians import hessian_vector_product, lanczos
+from analysis.linearization.hessians import lanczos
+from analysis.linearization.model_spectrum import model_hessian
 from analysis.loss_geometry.frame_measures import measure_frames
 from analysis.loss_geometry.training_loss import ExampleLoss
+from dynamics.networks.derivatives import mapped_gradient, value_and_gradient
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel
 from dynamics.settings import SettingsError, check_integer
@@ -131,13 +133,8 @@ def example_gradients(
 ) -> np.ndarray:
     """The gradients of the losses of single examples, (example, parameter) float64."""
 
-    def single(index: torch.Tensor) -> torch.Tensor:
-        return torch.func.grad(lambda flat: loss.batch_loss(loss.select(index), flat))(
-            row
-        )
-
     chunk = max(1, CHUNK // len(row))
-    gradients = torch.func.vmap(single, chunk_size=chunk)(indices[:, None])
+    _, gradients = mapped_gradient(loss, (None, 0), chunk)(row, indices[:, None])
     return gradients.double().numpy()
 
 
@@ -151,12 +148,12 @@ def _measure_frame(
         indices = torch.randperm(loss.examples, generator=generator)[:count]
     gradients = example_gradients(loss, row, indices)
     mean = gradients.mean(axis=0)
-    _check_mean(mean, torch.func.grad(loss)(row, indices).double().numpy())
+    _check_mean(mean, value_and_gradient(loss, row, indices)[1].double().numpy())
     noise = (gradients - mean) / np.sqrt(len(indices))
     gram = noise @ noise.T if len(noise) < len(row) else noise.T @ noise
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)
     eigenvalues = np.pad(eigenvalues, (0, max(0, modes - len(gram))))
-    product = hessian_vector_product(loss, row)
+    product = model_hessian(model, 0, frame)
     pairs = lanczos(product, len(row), modes, "LA", TOLERANCE, max(40, BASIS * modes))
     vectors = pairs.vectors[:, ::-1]
     along = np.square(noise @ vectors).sum(axis=0)

@@ -20,8 +20,9 @@ from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import labelled, results_until_interrupted
 from analysis.output.tables import Column
 from analysis.statistics.division import ratio
+from dynamics.networks.derivatives import FlatLoss, mapped
 from dynamics.recording.model_file import ModelFile
-from dynamics.recording.model_loss import FlatLoss, RecordedModel
+from dynamics.recording.model_loss import RecordedModel
 from dynamics.settings import SettingsError, check_choice, check_integer
 from dynamics.trajectory.diverged import valid_frames
 
@@ -99,7 +100,7 @@ def random_plane(model: RecordedModel, row: torch.Tensor, seed: int) -> Plane:
 def losses_at(losses: Sequence[FlatLoss], rows: torch.Tensor) -> np.ndarray:
     """The mean loss over the batches at parameters (row, parameter): (row,) float64."""
     chunk = max(1, CHUNK // rows.shape[1])
-    values = [torch.func.vmap(loss, chunk_size=chunk)(rows) for loss in losses]
+    values = [mapped(loss, loss, (0,), chunk)(rows) for loss in losses]
     return torch.stack(values).mean(dim=0).double().numpy()
 
 

@@ -18,7 +18,7 @@ import xarray as xr
 from analysis.linearization.frame_results import Variables
 from analysis.linearization.model_spectrum import (
     adam_scale,
-    hessian_product,
+    model_hessian,
     spectrum_ends,
     stability_rates,
 )
@@ -97,7 +97,7 @@ def edge_of_stability(
 
     def measure(model: RecordedModel, frame: int) -> dict[str, float]:
         row, losses = model.row(0, frame), model.losses(0, frame)
-        hessian = hessian_product(losses, row)
+        hessian = model_hessian(model, 0, frame)
         rates = stability_rates(model, 0, frame)
         root = torch.ones(model.size).double() if rates.root is None else rates.root
         scale = adam_scale(model, 0, frame)

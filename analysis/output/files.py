@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamics.errors import RecordingError, SettingsError
-from dynamics.folders import existing_folder
+from dynamics.folders import existing_folder, expand_home
 
 
 def plain_stem(path: Path) -> str:
@@ -46,7 +46,7 @@ def replace_file(path: Path) -> Iterator[Path]:
 
     If `path` is a symbolic link, its target is replaced. Other files do not replace a
     NetCDF file."""
-    path = Path(os.path.realpath(path))
+    path = Path(os.path.realpath(expand_home(path)))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +91,7 @@ def check_paths(options: Any) -> None:
     """
     paths = list(_paths(options))
     for name, path in paths:
+        path = expand_home(path, name)
         if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
             raise SettingsError(name, path, "a file; this is a pipe or a device")
     out, csv = getattr(options, "out", None), getattr(options, "csv", None)

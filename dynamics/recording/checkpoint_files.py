@@ -1,42 +1,52 @@
-"""Reading of the checkpoints of a model: state dicts and their steps.
+"""Reading of the checkpoints of a model: state dicts and their steps, one file at a time.
 
-Files are read by torch's loader of tensors (`weights_only=True`) or by safetensors: no
-code in them is run."""
+Files are read by torch's loader of tensors (`weights_only=True`), by safetensors or by
+NumPy without pickles: no code in them is run."""
 
 import argparse
 import itertools
-import os
+import json
 import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from dynamics.errors import MissingPackage, TrajectoryError
+from dynamics.folders import expand_home
+from dynamics.recording.checkpoint_names import (
+    HOW,
+    original_names,
+    renamed,
+    steps_in_names,
+)
 from dynamics.settings import SettingsError
 
-SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
+SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz")
 """Suffixes of the files in a folder that are taken for checkpoints."""
 
-MODEL_NAMES = ("model.safetensors", "pytorch_model.bin")
-"""Names of the files of weights in a folder of a Trainer, such as checkpoint-500."""
+INDEX = ".index.json"
+"""End of the name of a file that lists the parts of a checkpoint."""
 
-FOLDER = re.compile(r"checkpoint-\d+")
-
-LABELLED = re.compile(
-    r"(?:steps?|iter(?:ation)?s?|epochs?|checkpoint|ckpt|ck)[=_-]?(\d+)(?!.*steps?[=_-]?\d)",
-    re.IGNORECASE,
+MODEL_NAMES = (
+    "model.safetensors",
+    "model.safetensors" + INDEX,
+    "pytorch_model.bin",
+    "pytorch_model.bin" + INDEX,
+    "adapter_model.safetensors",
+    "adapter_model.bin",
 )
-"""A number in the name of a file that is named a step, an iteration or an epoch; the
-step if there are several."""
+"""Names of the files of weights in a folder such as checkpoint-500. The first one that a
+folder contains is read."""
 
-STEP_NAMES = ("global_step", "step", "iteration", "iter", "epoch")
-"""Usual names of the step in checkpoints; the first one is preferred."""
+STEP_NAMES = ("global_step", "step", "iteration")
+"""Names of the step in a file, beside the weights, in order of preference."""
 
-COMPILED = "_orig_mod."
-"""What torch.compile puts before the names of parameters."""
+ORDER = "order"
+"""Value of `step_from`: the steps are the places of the files."""
 
 StateDict = Mapping[str, torch.Tensor]
 
@@ -53,77 +63,87 @@ class Checkpoint(NamedTuple):
 
 def read_checkpoints(
     paths: Sequence[str | Path],
-    state_key: str | None = None,
+    state_dict: str | None = None,
     step_from: str | None = None,
-) -> list[Checkpoint]:
-    """The checkpoints in files and folders, in the order of their steps. Raises
-    TrajectoryError, SettingsError."""
-    files = list(itertools.chain.from_iterable(_files_of(Path(path)) for path in paths))
+    rename: Sequence[str] = (),
+) -> Iterator[tuple[Checkpoint, str]]:
+    """The checkpoints in files and folders, and where their steps come from, in words.
+    Raises TrajectoryError, SettingsError."""
+    files = list(itertools.chain.from_iterable(map(_files_of, map(expand_home, paths))))
     if not files:
         raise TrajectoryError(
             f"{', '.join(map(str, paths))}: no checkpoint ({', '.join(SUFFIXES)})"
         )
-    contents = [load_tensors(file) for file in files]
-    config = _plain_values(contents[0])
-    series = None
-    if len(files) == 1:
-        series = _find_series(contents[0], state_key)
+    names = None
+    if step_from == ORDER:
+        names = list(range(len(files))), "the order of the files"
+    content = load_tensors(files[0])
+    series = _series(content, state_dict) if len(files) == 1 else None
     if series is not None:
-        steps = _steps_of_series(list(series), contents[0], step_from, files[0])
-        states = list(series.values())
-        sources = [f"{files[0]}[{place}]" for place in range(len(states))]
-    else:
-        steps = _steps_of(files, contents, step_from)
-        states = [
-            _state_dict(content, state_key, file)
-            for content, file in zip(contents, files, strict=True)
-        ]
-        sources = list(map(str, files))
-    checkpoints = [
-        Checkpoint(*item, config) for item in zip(steps, states, sources, strict=True)
-    ]
-    return sorted(checkpoints, key=lambda checkpoint: checkpoint.step)
+        steps = _steps_of_series(series, content, step_from, files[0])
+        for place, (step, state) in enumerate(zip(steps, series.values(), strict=True)):
+            source = f"{files[0]}[{place}]"
+            item = Checkpoint(step, _renamed(state, rename), source, {})
+            yield item, "the steps in the file"
+        return
+    if step_from is None:
+        names = _steps_in_paths(files)
+    for place, file in enumerate(files):
+        if place > 0:
+            content = load_tensors(file)
+        if names is None:
+            step, rule = _step_in(content, step_from, file, len(files) == 1)
+        else:
+            step, rule = names[0][place], names[1]
+        state = _renamed(_state_dict(content, state_dict, file), rename)
+        item = Checkpoint(step, state, str(file), _plain_values(content))
+        del content, state  # one checkpoint is in memory at a time
+        yield item, rule
+        del item
 
 
 def _files_of(path: Path) -> list[Path]:
-    """The checkpoints in a folder, or the file itself. The folders of a Trainer,
-    checkpoint-500 and so on, contain one checkpoint each."""
+    """The checkpoints in a folder, or the file itself. Folders in it with a file of
+    weights, such as checkpoint-500, are a checkpoint each, and, if it has no checkpoint
+    itself, folders with a number in their names and one file. Raises TrajectoryError."""
     if not path.is_dir():
         if not path.is_file():
             raise TrajectoryError(f"{path}: no such file")
         return [path]
-    folders = [path / name for name in os.listdir(path) if FOLDER.fullmatch(name)]
-    if FOLDER.fullmatch(path.name):
-        folders = [path]
-    saved = [folder / name for folder in folders for name in MODEL_NAMES]
-    first = {file.parent: file for file in reversed(saved) if file.is_file()}
-    if first:
-        return sorted(first.values())
-    return sorted(
-        file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file()
-    )
+    inner = [folder for folder in sorted(path.iterdir()) if folder.is_dir()]
+    usual = [name for folder in (*inner, path) for name in _weights_in(folder)]
+    if usual:
+        return [file for file in usual if file.parent != path] or usual
+    numbered = [folder for folder in inner if re.search(r"\d", folder.name)]
+    single = [files[0] for files in map(_saved_in, numbered) if len(files) == 1]
+    return _saved_in(path) or single
+
+
+def _weights_in(folder: Path) -> list[Path]:
+    """The file of weights in a folder of one checkpoint, by its usual name."""
+    files = (folder / name for name in MODEL_NAMES)
+    return [file for file in files if file.is_file()][:1]
+
+
+def _saved_in(folder: Path) -> list[Path]:
+    files = (file for file in folder.iterdir() if file.suffix in SUFFIXES)
+    return sorted(file for file in files if file.is_file())
 
 
 def load_tensors(path: Path) -> Any:
-    """The contents of a checkpoint file, without running code in it. Raises
-    TrajectoryError, MissingPackage."""
-    if path.suffix == ".safetensors":
-        try:
-            from safetensors.torch import load_file
-        except ImportError:
-            how = "pip install 'training-dynamics[record]'"
-            raise MissingPackage(
-                f"{path}: reading it needs safetensors; install it by: {how}"
-            ) from None
-        try:
-            return load_file(path)
-        except Exception as error:  # of a class that is not part of its interface
-            raise TrajectoryError(
-                f"{path}: cannot be read ({_first_line(error)})"
-            ) from None
+    """The contents of a checkpoint, without running code in it. Raises TrajectoryError,
+    MissingPackage."""
     try:
+        if path.name.endswith(INDEX):
+            return _load_parts(path)
+        if path.suffix == ".npz":
+            return _load_arrays(path)
+        if path.suffix == ".safetensors":
+            return _load_safetensors(path)
         with torch.serialization.safe_globals([argparse.Namespace]):
             return torch.load(path, map_location="cpu", weights_only=True)
+    except (TrajectoryError, MissingPackage):
+        raise
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL (\S+)", str(error))
         what = f"the class {named[1]}" if named else "other objects"
@@ -133,14 +153,51 @@ def load_tensors(path: Path) -> Any:
             " torch.save(model.state_dict(), ...)"
         )
         raise TrajectoryError(f"{path}: contains {what}; {how}") from None
-    except Exception as error:  # torch parses bytes that are no pickle, too
+    except Exception as error:  # of many classes, for bytes that are no such file
+        reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
         raise TrajectoryError(
-            f"{path}: cannot be read, cut short or damaged ({_first_line(error)})"
+            f"{path}: cannot be read, cut short or damaged ({reason})"
         ) from None
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:200] or type(error).__name__
+def _load_safetensors(path: Path) -> StateDict:
+    try:
+        from safetensors.torch import load_file
+    except ImportError:
+        how = "pip install 'training-dynamics[record]'"
+        raise MissingPackage(
+            f"{path}: reading it needs safetensors; install it by: {how}"
+        ) from None
+    return load_file(path)
+
+
+def _load_parts(path: Path) -> StateDict:
+    """The tensors of the files that an index lists, which lie beside it."""
+    places: dict[str, str] = json.loads(path.read_text())["weight_map"]
+    result: dict[str, torch.Tensor] = {}
+    for name in sorted(set(places.values())):
+        part = path.parent / Path(name).name
+        if not part.is_file():
+            raise TrajectoryError(f"{path}: its part {name} is missing")
+        result |= load_tensors(part)
+    missing = sorted(set(places) - set(result))
+    if missing:
+        raise TrajectoryError(f"{path}: {missing[0]} is missing in its part")
+    return {name: result[name] for name in places}
+
+
+def _load_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of an .npz file, as nested mappings by the parts of their names between
+    slashes."""
+    result: dict[str, Any] = {}
+    with np.load(path, allow_pickle=False) as arrays:
+        for name in arrays.files:
+            *outer, last = name.strip("/").split("/")
+            place = result
+            for part in outer:
+                place = place.setdefault(part, {})
+            place[last] = torch.from_numpy(np.array(arrays[name]))
+    return result
 
 
 # ----------------------------------------------------------------------------- contents
@@ -164,16 +221,6 @@ def _plain_values(content: Any) -> dict[str, Any]:
     return result | {str(k): value for k, value in items if isinstance(value, plain)}
 
 
-def _whole_numbers(content: Any, prefix: str = "") -> Iterator[tuple[str, int]]:
-    """The whole numbers in nested mappings with their names, without those in the
-    states of optimizers."""
-    for name, value in _mapping(content).items():
-        if isinstance(value, int) and not isinstance(value, bool):
-            yield f"{prefix}{name}", value
-        elif "optim" not in str(name).lower():
-            yield from _whole_numbers(value, f"{prefix}{name}.")
-
-
 def _lookup(content: Any, name: str) -> Any:
     """The value at a name in nested mappings, such as meta.iteration; None if there is
     none."""
@@ -188,46 +235,41 @@ def _required(content: Any, name: str, field: str, file: Path) -> Any:
     """The value at a name that the user gave as a setting. Raises SettingsError."""
     value = _lookup(content, name)
     if value is None:
-        raise SettingsError(field, name, _names_in(content, file))
+        raise SettingsError(field, name, f"a name in {file}: {_names(content)}")
     return value
 
 
-def _names_in(content: Any, file: Path) -> str:
-    """The names in a checkpoint, as words of an error message."""
-    if not isinstance(content, Mapping):
-        return f"nothing: {file} contains a {type(content).__name__}"
-    names = [name for name, _ in itertools.islice(_whole_numbers(content), 6)]
-    names += [str(name) for name in content if str(name) not in names]
-    return f"a name in {file}: {', '.join(names[:12])}"
+def _names(content: Any) -> str:
+    """The names at the first two levels of a checkpoint, as words of a message."""
+    names = []
+    for name, value in _mapping(content).items():
+        names.append(str(name))
+        if not _is_tree(value):
+            names += [f"{name}.{inner}" for inner in _mapping(value)]
+    return ", ".join(names[:12]) or f"it contains a {type(content).__name__}"
 
 
 # -------------------------------------------------------------------------- state dicts
 
 
-def _is_state_dict(value: Any) -> bool:
-    """Whether a value maps names to tensors, at least half of them."""
-    if not isinstance(value, Mapping):
-        return False
-    tensors = [isinstance(item, torch.Tensor) for item in value.values()]
-    names = all(isinstance(name, str) for name in value)
-    return names and any(tensors) and sum(tensors) >= len(tensors) / 2
-
-
 def _parts(content: Any) -> dict[str, Any]:
     """What a part of a checkpoint contains, without the states of optimizers."""
-    items = _mapping(content).items()
-    return {str(k): value for k, value in items if "optim" not in str(k).lower()}
+    return {
+        str(name): value
+        for name, value in _mapping(content).items()
+        if "optim" not in str(name).lower() and not str(name).startswith("opt_")
+    }
 
 
 def _is_tree(content: Any) -> bool:
     """Whether content is a state dict, or nested mappings of layers that contain tensors
-    only."""
-    if _is_state_dict(content):
-        return True
+    only. Numbers beside tensors are not part of it."""
     parts = _parts(content).values()
-    return bool(parts) and all(
-        isinstance(p, torch.Tensor) or _is_tree(p) for p in parts
-    )
+    plain = (int, float, str, bool, type(None))
+    branches = [part for part in parts if not isinstance(part, torch.Tensor)]
+    if any(isinstance(part, torch.Tensor) for part in parts):
+        return all(isinstance(part, plain) or _is_tree(part) for part in branches)
+    return bool(branches) and all(map(_is_tree, branches))
 
 
 def _flat(content: Any, prefix: str = "") -> dict[str, torch.Tensor]:
@@ -242,160 +284,142 @@ def _flat(content: Any, prefix: str = "") -> dict[str, torch.Tensor]:
 
 
 def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
-    """The state dict in the contents of a file; nested ones are flattened. Raises
-    TrajectoryError, SettingsError."""
+    """The tensors at `key`, "." for the whole file, or those of the only tree at the
+    smallest depth at which there is one. Raises TrajectoryError, SettingsError."""
     if key is not None:
-        content = _required(content, key, "state_key", file)
-    trees = _trees(content)
-    if not trees:
-        raise TrajectoryError(
-            f"{file}: contains no state dict (names of parameters and their tensors)"
-        )
-    if len(trees) > 1:
-        allowed = f"one of {', '.join(trees)}, which {file} contains"
-        raise SettingsError("state_key", "none", allowed)
-    (state,) = map(_flat, trees.values())
-    prefix = COMPILED if all(name.startswith(COMPILED) for name in state) else ""
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
-
-
-def _trees(content: Any) -> dict[str, Any]:
-    """The trees of tensors at the smallest depth at which there are any, by their
-    names, such as state.nets.student. A tree of several states of one model is none,
-    nor is one with a single branch."""
+        tree = content if key == "." else _required(content, key, "state_dict", file)
+        state = _flat(tree)
+        if not state:
+            allowed = f"the name of tensors in {file}: {_names(content)}"
+            raise SettingsError("state_dict", key, allowed)
+        return state
+    parts = _parts(content)
+    mixed = [name for name, part in parts.items() if not isinstance(part, torch.Tensor)]
+    trees = [name for name in mixed if _is_tree(parts[name])]
+    if trees and len(mixed) < len(parts):
+        allowed = f"one of {', '.join(trees)}, or . for all tensors of {file}"
+        raise SettingsError("state_dict", "none", allowed)
     level = {"": content}
     while level:
         trees = {name: item for name, item in level.items() if _is_one_model(item)}
+        if len(trees) > 1:
+            allowed = f"one of {', '.join(trees)}, which {file} contains"
+            raise SettingsError("state_dict", "none", allowed)
         if trees:
-            return trees
+            (tree,) = trees.values()
+            return _flat(tree)
         level = {
             f"{name}.{inner}".removeprefix("."): item
             for name, part in level.items()
             for inner, item in _parts(part).items()
         }
-    return {}
-
-
-def _is_one_model(content: Any) -> bool:
-    """Whether a part of a checkpoint is the tree of one model: its branches are not all
-    of the same names and shapes, as a model and its average are."""
-    if not _is_tree(content) or _is_state_dict(content):
-        return _is_state_dict(content)
-    shapes = [
-        {name: tensor.shape for name, tensor in _flat(part).items()}
-        for part in _parts(content).values()
-        if not isinstance(part, torch.Tensor)
-    ]
-    return any(other != shapes[0] for other in shapes) or len(shapes) < len(
-        _parts(content)
+    raise TrajectoryError(
+        f"{file}: contains no state dict (names of parameters and their tensors);"
+        f" --state-dict names a part of it: {_names(content)}"
     )
 
 
-def _find_series(content: Any, key: str | None) -> dict[Any, StateDict] | None:
-    """The state dicts of a file that contains several, by step, or by their index as a
-    string if the file gives no steps. None if it does not contain several."""
+def _is_one_model(content: Any) -> bool:
+    """Whether a part of a checkpoint is the tree of one model: it has tensors, or several
+    branches that are not all of the same names and shapes, as a model and its average
+    are."""
+    if not _is_tree(content):
+        return False
+    parts = _parts(content).values()
+    if any(isinstance(part, torch.Tensor) for part in parts):
+        return True
+    shapes = [
+        {name: item.shape for name, item in _flat(part).items()} for part in parts
+    ]
+    return any(other != shapes[0] for other in shapes)
+
+
+def _renamed(state: StateDict, rules: Sequence[str]) -> StateDict:
+    """A state dict with the names of the original module, changed by rules OLD=NEW."""
+    names = original_names(state)
+    new = renamed(names.values(), rules)
+    return {new[names[name]]: tensor for name, tensor in state.items()}
+
+
+# ------------------------------------------------------------------------------- series
+
+
+def _series(content: Any, key: str | None) -> dict[Any, StateDict] | None:
+    """The state dicts of a file that contains several: of a mapping by whole numbers, its
+    steps, or of a list, by its places in brackets. None if it does not contain several."""
     if key is not None:
         content = _lookup(content, key)
     if isinstance(content, Sequence) and content and all(map(_is_tree, content)):
-        return {str(place): _flat(state) for place, state in enumerate(content)}
-    values = list(_mapping(content).values())
-    if values and all(map(_is_tree, values)):
-        steps = [int(name) if str(name).isdigit() else name for name in content]
-        if all(isinstance(step, int) for step in steps):
-            return dict(zip(steps, map(_flat, values), strict=True))
+        return {f"[{place}]": _flat(state) for place, state in enumerate(content)}
+    mapping = _mapping(content)
+    is_numbered = bool(mapping) and all(isinstance(name, int) for name in mapping)
+    if is_numbered and all(map(_is_tree, mapping.values())):
+        return {step: _flat(state) for step, state in mapping.items()}
     if key is not None or _is_one_model(content):
         return None
-    series = [
-        item for value in values if (item := _find_series(value, None)) is not None
-    ]
-    return series[0] if len(series) == 1 else None
-
-
-# ------------------------------------------------------------------------------- steps
-
-
-def _steps_of(
-    files: Sequence[Path], contents: Sequence[Any], name: str | None
-) -> list[int]:
-    """The steps of checkpoints: the numbers at `name` in the contents; or those in the
-    names of the files; or those at the only name, or at a usual one, whose numbers
-    differ between the files; or 0 of a single file. Raises SettingsError."""
-    if name is None:
-        steps = _steps_from_names(files) or ([0] if len(files) == 1 else None)
-        if steps is not None:
-            return steps
-        name = _differing_number([dict(_whole_numbers(item)) for item in contents])
-    if name is None:
-        allowed = (
-            "the name of the step in the files, as their names have no single number"
-            f" that differs between them; {_names_in(contents[0], files[0])}"
-        )
-        raise SettingsError("step_from", "none", allowed)
-    return [
-        _as_step(_required(content, name, "step_from", file), name, file)
-        for content, file in zip(contents, files, strict=True)
-    ]
+    several = [item for value in mapping.values() if (item := _series(value, None))]
+    return several[0] if len(several) == 1 else None
 
 
 def _steps_of_series(
-    steps: Sequence[Any], content: Any, name: str | None, file: Path
+    series: Mapping[Any, StateDict], content: Any, name: str | None, file: Path
 ) -> list[int]:
-    """The steps of the state dicts in one file: their own, or those in the list at
-    `name`. Raises SettingsError."""
+    """The steps of the state dicts in one file: their own, their places, or those in the
+    list at `name`. Raises SettingsError."""
+    if name == ORDER:
+        return list(range(len(series)))
     if name is None:
-        if not all(isinstance(step, int) for step in steps):
-            allowed = f"the list of steps; {_names_in(content, file)}"
+        if not all(isinstance(step, int) for step in series):
+            names = _names(content)
+            allowed = f"the name of the list of steps in {file}: {names}; or {ORDER}"
             raise SettingsError("step_from", "none", allowed)
-        return list(steps)
+        return [_as_step(step, "a step", file) for step in series]
     values = _required(content, name, "step_from", file)
-    if len(values) != len(steps):
-        found = f"{len(values)} numbers in {name}"
-        raise SettingsError("step_from", found, f"{len(steps)}, the state dicts")
+    count = (
+        len(values) if isinstance(values, Sequence) else getattr(values, "shape", ())
+    )
+    if count not in (len(series), (len(series),)):
+        allowed = f"a list of {len(series)} steps, one for each state dict in {file}"
+        number = f"{count} numbers" if isinstance(count, int) else "no list"
+        raise SettingsError("step_from", f"{number} at {name}", allowed)
     return [_as_step(value, name, file) for value in values]
 
 
-def _differing_number(numbers: Sequence[Mapping[str, int]]) -> str | None:
-    """The only name whose numbers differ between all files, or a usual name of the step
-    among several."""
-    names = [
-        name
-        for name in numbers[0]
-        if len({row.get(name) for row in numbers}) == len(numbers)
-    ]
-    if len(names) == 1:
-        return names[0]
-    usual = [
-        name
-        for last in STEP_NAMES
-        for name in names
-        if name.rpartition(".")[2].lower() == last
-    ]
-    return usual[0] if usual else None
+# -------------------------------------------------------------------------------- steps
+
+
+def _steps_in_paths(files: Sequence[Path]) -> tuple[list[int], str] | None:
+    """The steps in the names of files, or of their folders if the files are named
+    alike. Raises SettingsError."""
+    stems = {file.stem for file in files}
+    in_folders = files[0].name in MODEL_NAMES or (len(stems) == 1 and len(files) > 1)
+    names = [file.parent.name if in_folders else file.stem for file in files]
+    if len(files) > 1 and not any(re.search(r"\d", name) for name in names):
+        return None
+    return steps_in_names(names)
+
+
+def _step_in(
+    content: Any, name: str | None, file: Path, is_single: bool
+) -> tuple[int, str]:
+    """The step in a file, and its name in words: that at `name`, or at a usual name; 0
+    for a single file without one. Raises SettingsError."""
+    usual = [step for step in STEP_NAMES if step in _mapping(content)]
+    if name is None and not usual:
+        if is_single:
+            return 0, "0, as neither the name nor the file gives one"
+        allowed = f"{HOW}; names in {file}: {_names(content)}"
+        raise SettingsError("step_from", "none", allowed)
+    name = name or usual[0]
+    value = _required(content, name, "step_from", file)
+    return _as_step(value, name, file), f"the number {name} in the files"
 
 
 def _as_step(value: Any, name: str, file: Path) -> int:
     is_scalar = isinstance(value, torch.Tensor) and value.numel() == 1
     number = value.item() if is_scalar else value
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
-    if not is_number or number != int(number) or number < 0:
+    if not is_number or number % 1 != 0 or not 0 <= number < 2**62:
         what = f"{name} = {value} in {file}"
         raise SettingsError("step_from", what, "the name of a whole number from 0")
     return int(number)
-
-
-def _steps_from_names(files: Sequence[Path]) -> list[int] | None:
-    """The number in the names of files that is named a step, or else the only one that
-    differs between them; None if there is none."""
-    names = [
-        file.parent.name if file.name in MODEL_NAMES else file.stem for file in files
-    ]
-    labelled = [LABELLED.search(name) for name in names]
-    steps = [int(match[1]) for match in labelled if match]
-    if len(set(steps)) == len(files):
-        return steps
-    numbers = [[int(digits) for digits in re.findall(r"\d+", name)] for name in names]
-    if len(files) == 1 or len({len(row) for row in numbers}) > 1:
-        return None
-    columns = zip(*numbers, strict=True)
-    differing = [column for column in columns if len(set(column)) > 1]
-    return list(differing[0]) if len(differing) == 1 else None

@@ -1,10 +1,11 @@
 """Trajectories from checkpoints that are already on the disk
 (`dynamics.recording.checkpoint_files`)."""
 
-import itertools
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -41,17 +42,22 @@ def collect_checkpoints(
     variables: Mapping[str, str | ParameterView] | None = None,
     weights: bool = False,
     modulus: int = 0,
-    state_key: str | None = None,
+    state_dict: str | None = None,
     step_from: str | None = None,
+    rename: Sequence[str] = (),
     seed: int = 0,
     model: ModelFile | None = None,
+    log: Callable[[str], Any] = lambda line: None,
 ) -> xr.Dataset:
     """A trajectory of one run from checkpoints of a model.
 
     Parameters
     ----------
     paths : sequence of str or Path
-        Folders of checkpoints, checkpoints, or one file with several state dicts.
+        Folders of checkpoints, checkpoints, or one file with several state dicts. A
+        checkpoint is a file of torch, safetensors or NumPy (.npz, with names such as
+        ``params/Dense_0/kernel``), the index of a checkpoint in several files, or a
+        folder with a file such as ``model.safetensors``.
     embedding : str or ParameterView, optional
         The embedding (token, axis) by its name in the state dict.
     variables : mapping of str to str or ParameterView, optional
@@ -65,19 +71,28 @@ def collect_checkpoints(
     modulus : int
         Modulus N of the addition that the model learns, if its tokens are the numbers
         modulo N, the rows of the embedding; see `record`.
-    state_key : str, optional
+    state_dict : str, optional
         Where the state dict lies in a file, such as ``"model"`` or
-        ``"state.nets.student"``. Default: the only mapping of names to tensors.
+        ``"state.nets.student"``; ``"."`` for all tensors of the file. Default: the only
+        mapping of names to tensors.
     step_from : str, optional
         Where the step lies in a file, such as ``"epoch"`` or ``"meta.iteration"``; for
-        a file of several state dicts, the list of their steps. Default: the number in
-        the files' names, or else in their contents, that differs between files.
+        a file of several state dicts, the list of their steps; ``"order"`` for the
+        places of the files. Default: the number after a word such as ``step`` in the
+        names, or the only one in which they differ; for names without numbers,
+        ``global_step``, ``step`` or ``iteration`` in the files.
+    rename : sequence of str
+        Rules ``OLD=NEW``: tensors whose names begin with OLD begin with NEW. Names of
+        wrappers (``_orig_mod``, ``module`` of all names) are removed before.
     seed : int
         Seed of the run in the trajectory.
     model : ModelFile, optional
         Functions of the model. Then all floating-point tensors are taken, the modulus
         and the embedding are those of the model unless they are given, and the
         trajectory contains the source of the file.
+    log : callable, optional
+        Called with a line of text for each checkpoint: the file, its step and its number
+        of tensors.
 
     Returns
     -------
@@ -87,7 +102,8 @@ def collect_checkpoints(
     Raises
     ------
     SettingsError
-        If a name is not in the state dicts.
+        If a name is not in the state dicts, or a step or a state dict can be understood
+        in several ways.
     TrajectoryError
         If a file cannot be read, steps are missing or equal, or tensors differ in
         shape.
@@ -102,41 +118,64 @@ def collect_checkpoints(
     >>> collect_checkpoints(["."], "weight")["embedding"].shape
     (1, 3, 5, 2)
     """
-    checkpoints = read_checkpoints(paths, state_key, step_from)
-    _check_alike(checkpoints)
-    state = checkpoints[0].state
-    tied = _common_ties(checkpoints)
-    distinct = {name: tensor for name, tensor in state.items() if name not in tied}
-    tensors = distinct if weights or model is not None else {}
-    quantities = _quantities(state, tensors, embedding, variables or {}, model)
+    frames: dict[int, dict[str, np.ndarray]] = {}
+    sources: dict[int, str] = {}
+    first: _Description | None = None
+    tied: dict[str, str] = {}
+    for checkpoint, rule in read_checkpoints(paths, state_dict, step_from, rename):
+        step, state, source, config = checkpoint
+        ties = tied_names(state)
+        if first is None:
+            first = _Description(source, _shapes(state), state_signature(state), config)
+            tied = ties
+            quantities = _quantities(
+                state,
+                state if weights or model is not None else {},
+                embedding,
+                variables or {},
+                model,
+            )
+            log(f"steps       {rule}\n{'step':>12}  tensors  file")
+        log(f"{step:12}  {len(state):7}  {source}")
+        if step in sources:
+            raise TrajectoryError(
+                f"step {step}: found in {sources[step]} and in {source}"
+            )
+        _check_alike(first, source, _shapes(state))
+        tied = {name: of for name, of in tied.items() if ties.get(name) == of}
+        frames[step], sources[step] = _read_frame(checkpoint, quantities), source
+        del checkpoint, state  # one checkpoint is in memory at a time
+    assert first is not None  # there is a checkpoint, or an error
+    for name in tied:
+        if quantities.pop(f"{PARAMETER}{name}", None) is not None:
+            for frame in frames.values():
+                del frame[f"{PARAMETER}{name}"]
     if model is not None and "embedding" in quantities:
         modulus = modulus or model.modulus
+    distinct = {name: shape for name, shape in first.shapes.items() if name not in tied}
     settings = RecordedSettings(
         model="checkpoints",
-        parameters=sum(tensor.numel() for tensor in distinct.values()),
-        signature=state_signature(state),
+        parameters=sum(map(math.prod, distinct.values())),
+        signature=first.signature,
         recorded=", ".join(quantities),
         modulus=modulus,
     )
-    steps = [checkpoint.step for checkpoint in checkpoints]
+    steps = sorted(frames)
+    frames = {step: frames[step] for step in steps}
     every = int(np.gcd.reduce(np.diff(steps))) if len(steps) > 1 else 1
     identity = identity_of(settings, 1, seed, every)
-    frames = {
-        checkpoint.step: _read_frame(checkpoint, quantities)
-        for checkpoint in checkpoints
-    }
-    first = frames[steps[0]]
+    arrays = frames[steps[0]]
     view = quantities.get("embedding")
     check_residues(
         modulus,
         view.of if isinstance(view, _ModelEmbedding) else view,
-        len(first["embedding"][0]) if "embedding" in first else 0,
+        len(arrays["embedding"][0]) if "embedding" in arrays else 0,
     )
-    dims = {name: variable_dims(name, first[name].shape[1:]) for name in quantities}
+    dims = {name: variable_dims(name, arrays[name].shape[1:]) for name in quantities}
     coords = {
         dim: np.arange(size)
         for name in dims
-        for dim, size in zip(dims[name], first[name].shape[1:], strict=True)
+        for dim, size in zip(dims[name], arrays[name].shape[1:], strict=True)
     }
     attrs = describe_origin(settings, identity, steps[-1], torch.get_num_threads(), 1)
     attrs["derived"] = "checkpoints"
@@ -144,25 +183,27 @@ def collect_checkpoints(
         attrs[TIED] = json.dumps(tied)
     if model is not None:
         attrs |= model.attributes(modulus)
-        attrs[CONFIG] = json.dumps(checkpoints[0].config)
+        attrs[CONFIG] = json.dumps(first.config)
     if steps[0] > 0:
         attrs |= {"branched_at": steps[0], "branch_of": "checkpoints"}
     description = RunDescription(dims, {}, coords, seeds_of(identity), 1.0, 0, attrs)
-    _check_finite(checkpoints, frames)
     result = description.dataset(frames, steps[-1], np.array([steps[-1]]), done=True)
     if model is not None:
         check_model(result, model)
     return result
 
 
-def _common_ties(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
-    """The further names of tensors that all checkpoints contain several times."""
-    first, *others = (tied_names(checkpoint.state) for checkpoint in checkpoints)
-    return {
-        name: tensor
-        for name, tensor in first.items()
-        if all(other.get(name) == tensor for other in others)
-    }
+class _Description(NamedTuple):
+    """What a checkpoint contains, without its tensors."""
+
+    source: str
+    shapes: dict[str, tuple[int, ...]]
+    signature: str
+    config: Mapping[str, Any]
+
+
+def _shapes(state: StateDict) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in state.items()}
 
 
 class _ModelEmbedding:
@@ -217,12 +258,17 @@ def _quantities(
 def _read_frame(
     checkpoint: Checkpoint, quantities: Mapping[str, ParameterView | _ModelEmbedding]
 ) -> dict[str, np.ndarray]:
-    """The arrays (run, ...) of a checkpoint."""
-    tensors = {name: view.of(checkpoint.state) for name, view in quantities.items()}
-    return {
-        name: as_array(tensor.nan_to_num() if _is_mask(tensor) else tensor)[None]
-        for name, tensor in tensors.items()
-    }
+    """The arrays (run, ...) of a checkpoint. Raises TrajectoryError."""
+    frame = {}
+    for name, view in quantities.items():
+        tensor = view.of(checkpoint.state)
+        values = as_array(tensor.nan_to_num() if _is_mask(tensor) else tensor)
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise TrajectoryError(
+                f"{checkpoint.source}: {name} has a value that is not finite"
+            )
+        frame[name] = values[None]
+    return frame
 
 
 def _is_mask(tensor: torch.Tensor) -> bool:
@@ -233,37 +279,15 @@ def _is_mask(tensor: torch.Tensor) -> bool:
     return bool(infinite.any() and (infinite | (tensor == 0)).all())
 
 
-def _check_alike(checkpoints: Sequence[Checkpoint]) -> None:
-    """Raise TrajectoryError if two checkpoints have the same step, or tensors of other
-    names or shapes."""
-    first = {name: tuple(tensor.shape) for name, tensor in checkpoints[0].state.items()}
-    for before, after in itertools.pairwise(checkpoints):
-        if before.step == after.step:
-            raise TrajectoryError(
-                f"step {after.step}: found in {before.source} and in {after.source}"
-            )
-        shapes = {name: tuple(tensor.shape) for name, tensor in after.state.items()}
-        if shapes != first:
-            name = next(
-                name
-                for name in {**first, **shapes}
-                if first.get(name) != shapes.get(name)
-            )
-            other = (
-                f"{first.get(name, 'missing')} in {checkpoints[0].source}; is it a checkpoint"
-                " of another model?"
-            )
-            raise TrajectoryError(
-                f"{after.source}: {name} is {shapes.get(name, 'missing')}, but {other}"
-            )
-
-
-def _check_finite(
-    checkpoints: Sequence[Checkpoint], frames: Mapping[int, Mapping[str, np.ndarray]]
+def _check_alike(
+    first: _Description, source: str, shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    for checkpoint in checkpoints:
-        for name, values in frames[checkpoint.step].items():
-            if values.dtype.kind == "f" and not np.isfinite(values).all():
-                raise TrajectoryError(
-                    f"{checkpoint.source}: {name} has a value that is not finite"
-                )
+    """Raise TrajectoryError if a checkpoint has tensors of other names or shapes than the
+    first one."""
+    for name in {**first.shapes, **shapes}:
+        here, there = (found.get(name, "missing") for found in (shapes, first.shapes))
+        if here != there:
+            raise TrajectoryError(
+                f"{source}: {name} is {here}, but {there} in {first.source}; is it a"
+                " checkpoint of another model? --rename OLD=NEW changes names"
+            )

@@ -18,7 +18,6 @@ named again, trust is given, or the same source was run on this computer before.
 import contextlib
 import dataclasses
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,12 @@ import torch
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
+from dynamics.folders import expand_home
+from dynamics.networks.derivatives import differentiable_twice
 from dynamics.recording.quantities import near_missing_names
 from dynamics.settings import MODEL_FILE, SettingsError, check_integer
 from dynamics.trajectory.schema import OPERATION
+from dynamics.user_cache import user_cache_folder
 from dynamics.user_code import read_source, reported_errors, run_source
 
 Parameters = Mapping[str, torch.Tensor]
@@ -126,7 +128,7 @@ class ModelFile:
             if parameters is None:
                 yield
             else:
-                with near_missing_names(parameters):
+                with near_missing_names(parameters), differentiable_twice():
                     yield
 
     def attributes(self, modulus: int) -> dict[str, str]:
@@ -227,7 +229,7 @@ def load_model_file(path: str | Path) -> ModelFile:
     >>> load_model_file("my_model.py").modulus
     5
     """
-    path = Path(path)
+    path = expand_home(path)
     source = read_source(path, "model", MODEL_FILE)
     model = _run_source(path, source)
     _trust(source)
@@ -303,15 +305,16 @@ def _run_source(path: Path, source: str) -> ModelFile:
 # ------------------------------------------------------------------------------- trust
 
 
-def _trust_file() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "training-dynamics" / "model-files.txt"
+def _trust_file() -> Path | None:
+    folder = user_cache_folder()
+    return folder and folder / "model-files.txt"
 
 
 def _trusted() -> set[str]:
     """SHA-256 hashes of the model files that have run on this computer."""
+    file = _trust_file()
     try:
-        return set(_trust_file().read_text().split())
+        return set(file.read_text().split()) if file else set()
     except OSError:
         return set()
 
@@ -319,9 +322,10 @@ def _trusted() -> set[str]:
 def _trust(source: str) -> None:
     """Note that a source has run on this computer. Without a writable home folder, it
     must be named again."""
-    if source_hash(source) in _trusted():
+    file = _trust_file()
+    if file is None or source_hash(source) in _trusted():
         return
     with contextlib.suppress(OSError):
-        _trust_file().parent.mkdir(parents=True, exist_ok=True)
-        with _trust_file().open("a") as file:
-            file.write(source_hash(source) + "\n")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a") as hashes:
+            hashes.write(source_hash(source) + "\n")

@@ -14,19 +14,27 @@ such as the running statistics of BatchNorm. With a torch module, the loss is
     return torch.nn.functional.cross_entropy(logits, labels)
 """
 
-import contextlib
+import copy
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import xarray as xr
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
 from dynamics.errors import TrajectoryError
+from dynamics.folders import expand_home
+from dynamics.networks.derivatives import (
+    FlatLoss,
+    depends_on,
+    differentiable_twice,
+    gradient_fault,
+    hessian_fault,
+    value_and_gradient,
+)
 from dynamics.recording.module_modes import Mode, ModuleModes
 from dynamics.recording.quantities import (
     BUFFER,
@@ -37,9 +45,6 @@ from dynamics.recording.quantities import (
 )
 from dynamics.settings import LOSS_FILE, SettingsError
 from dynamics.user_code import read_source, reported_errors, run_source
-
-FlatLoss = Callable[[torch.Tensor], torch.Tensor]
-"""A function of flat parameters (parameter,) that returns a number."""
 
 
 class ModelLoss(NamedTuple):
@@ -89,7 +94,7 @@ def load_loss(path: str | Path) -> ModelLoss:
     >>> load_loss("my_loss.py").batches()
     [None]
     """
-    path = Path(path)
+    path = expand_home(path)
     module = run_source(path, read_source(path, "loss", LOSS_FILE), "loss")
     for name in ("loss", "batches"):
         if not callable(getattr(module, name, None)):
@@ -152,6 +157,7 @@ class RecordedModel:
             leaf for leaf in tree_leaves(self.batches) if isinstance(leaf, torch.Tensor)
         ]
         self.device = tensors[0].device if tensors else torch.device("cpu")
+        self._is_checked = False
         self._check_loss()
 
     def row(self, run: int, frame: int, prefix: str = PARAMETER) -> torch.Tensor:
@@ -202,7 +208,12 @@ class RecordedModel:
         copies = {name: buffer.clone() for name, buffer in buffers.items()}
         tensors = with_tied(self.unflatten(row) | copies, self.trajectory.attrs)
         source = reported_errors(self.given.path, "loss()")
-        with source, near_missing_names(tensors), self.modes.observed(copies):
+        with (
+            source,
+            near_missing_names(tensors),
+            self.modes.observed(copies),
+            differentiable_twice(),
+        ):
             value = self.given.loss(tensors, batch)
         is_number = isinstance(value, torch.Tensor) and value.numel() == 1
         return value.reshape(()) if is_number else value
@@ -214,12 +225,33 @@ class RecordedModel:
             else leaf
         )
 
+    def check_derivatives(self, run: int, frame: int) -> None:
+        """Check the gradient and the Hessian of the loss of the first batch once, in
+        float64 if the loss can be computed in it. Raises SettingsError."""
+        if self._is_checked:
+            return
+        self._is_checked = True
+        model = copy.copy(self)
+        model.dtype = torch.float64
+        model.batches = [tree_map(model._convert, self.batches[0])]
+        try:
+            model.losses(run, frame)[0](model.row(run, frame))
+        except SettingsError:  # of a loss in float32 alone
+            model = self
+        with reported_errors(self.given.path, "the derivative of loss()"):
+            loss, row = model.losses(run, frame)[0], model.row(run, frame)
+            fault = gradient_fault(loss, row) or hessian_fault(loss, row)
+        if fault:
+            source = self.given.path or "the given loss"
+            allowed = "a loss whose derivatives, by torch, are those of differences"
+            raise SettingsError("loss", f"{source}: {fault}", allowed)
+
     def _check_loss(self) -> None:
         """Call the loss of the first batch at the first frame. Raises SettingsError."""
         source = self.given.path or "the given loss"
         row = self.row(0, 0)
         loss = self.losses(0, 0)[0]
-        with reported_errors(self.given.path, "loss()"), differentiable_twice():
+        with reported_errors(self.given.path, "loss()"):
             value, again = loss(row), loss(row)
             if (
                 not isinstance(value, torch.Tensor)
@@ -252,7 +284,7 @@ class RecordedModel:
                     f"{source}: loss() returns {value:.6g} and then {again:.6g}",
                     allowed,
                 )
-            if not torch.func.grad(loss)(row).any():
+            if not depends_on(loss, row):
                 allowed = (
                     "a loss of `parameters`, for example by torch.func.functional_call"
                 )
@@ -270,9 +302,9 @@ def mean_value_and_gradient(
     losses: Sequence[FlatLoss], row: torch.Tensor
 ) -> tuple[float, torch.Tensor]:
     """The mean loss over the batches, and its gradient (parameter,)."""
-    pairs = [torch.func.grad_and_value(loss)(row) for loss in losses]
-    value = sum(float(value) for _, value in pairs) / len(pairs)
-    return value, sum(gradient for gradient, _ in pairs) / len(pairs)
+    pairs = [value_and_gradient(loss, row) for loss in losses]
+    value = sum(float(value) for value, _ in pairs) / len(pairs)
+    return value, torch.stack([gradient for _, gradient in pairs]).mean(0)
 
 
 def parameter_shapes(trajectory: xr.Dataset) -> dict[str, tuple[int, ...]]:
@@ -292,15 +324,3 @@ def parameter_shapes(trajectory: xr.Dataset) -> dict[str, tuple[int, ...]]:
     return {
         name: trajectory[PARAMETER + name].isel(run=0, step=0).shape for name in names
     }
-
-
-@contextlib.contextmanager
-def differentiable_twice() -> Iterator[None]:
-    """Have torch use the kernels of attention that have second derivatives."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)

@@ -11,6 +11,12 @@ import torch
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
+from dynamics.networks.derivatives import (
+    FlatLoss,
+    depends_on,
+    gradient_fault,
+    value_and_gradient,
+)
 from dynamics.recording.model_file import ModelFile, embedding_of
 from dynamics.recording.model_loss import ModelLoss
 from dynamics.recording.quantities import BUFFER, PARAMETER, near_names, with_tied
@@ -64,7 +70,7 @@ class RecordedNetwork:
             )
         self.dtype = torch.float64
         self._module: torch.nn.Module | None = None
-        self._embedding_checked = False
+        self._embedding_checked = self._gradient_checked = False
         self._adapt_precision()
 
     def _adapt_precision(self) -> None:
@@ -321,23 +327,36 @@ class RecordedNetwork:
         """The gradient of the loss by the embedding, (token, axis) float64. Raises
         SettingsError."""
         parameters = self.parameters(run, frame)
-        table = self.embedding(parameters).detach().clone().requires_grad_()
-        loss = self.loss(self.embedding_setter(parameters)(table), run)
-        if not loss.isfinite() and all(p.isfinite().all() for p in parameters.values()):
+        table = self.embedding(parameters).detach()
+        setter = self.embedding_setter(parameters)
+
+        def loss(flat: torch.Tensor) -> torch.Tensor:
+            return self.loss(setter(flat.view(table.shape)), run)
+
+        value, gradient = value_and_gradient(loss, table.reshape(-1))
+        if not value.isfinite() and all(
+            p.isfinite().all() for p in parameters.values()
+        ):
             raise SettingsError(
                 "model",
-                f"{self.model.name}: loss() returns {loss.item()} at frame {frame} of run"
+                f"{self.model.name}: loss() returns {value.item()} at frame {frame} of run"
                 f" {run}",
                 "a finite number",
             )
-        if not loss.requires_grad:
+        if not self._gradient_checked:
+            self._gradient_checked = True
+            self._check_gradient(loss, table.reshape(-1))
+        return gradient.view(table.shape).double().numpy()
+
+    def _check_gradient(self, loss: FlatLoss, table: torch.Tensor) -> None:
+        fault = "" if depends_on(loss, table) else "it does not depend on embedding()"
+        fault = fault or gradient_fault(loss, table)
+        if fault:
             raise SettingsError(
                 "model",
-                f"{self.model.name}: loss() that does not depend on embedding()",
+                f"{self.model.name}: loss(): {fault}",
                 "a loss that is computed from the given parameters by torch",
             )
-        (gradient,) = torch.autograd.grad(loss, table)
-        return gradient.double().numpy()
 
     def _missing(self, functions: str) -> SettingsError:
         return SettingsError(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,14 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
+from dynamics.folders import expand_home
 from dynamics.provenance import identity_of
-from dynamics.recording.metrics import metric_arrays, shared_splits
-from dynamics.settings import RecordedSettings
+from dynamics.recording.metrics import METRICS, metric_arrays, shared_splits
+from dynamics.settings import RecordedSettings, SettingsError
+from dynamics.system_checks import RESERVED_NAMES
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 from dynamics.trajectory.diverged import mask_diverged
+from dynamics.trajectory.schema import VARIABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,10 +33,11 @@ STEP_COLUMNS = ("trainer/global_step", "global_step", "_step", "step", "iteratio
 SPLIT_WORDS = {
     "train": "train",
     "training": "train",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+    "dev": "validation",
     "test": "test",
-    "val": "test",
-    "valid": "test",
-    "validation": "test",
     "eval": "test",
 }
 """Words in the names of scalars, and the splits that they stand for."""
@@ -42,15 +46,24 @@ METRIC_WORDS = {"loss": "loss", "accuracy": "accuracy", "acc": "accuracy"}
 """Words in the names of scalars, and the variables of splits that they stand for."""
 
 
-def collect_scalars(paths: Sequence[str | Path], seed: int = 0) -> xr.Dataset:
+def collect_scalars(
+    paths: Sequence[str | Path],
+    seed: int = 0,
+    columns: Sequence[str] = (),
+    step_from: str | None = None,
+    log: Callable[[str], Any] = lambda line: None,
+) -> xr.Dataset:
     """A trajectory of scalars from CSV files of TensorBoard or wandb.
 
     A file has a column of steps and a column for each scalar. In a chart that wandb
     exports, columns are named ``RUN - SCALAR``, and the trajectory has several runs; in
-    a table of `scalar_table` runs have seeds. A file of TensorBoard has one scalar, the column ``Value``, and its name ends with that
-    of the scalar: ``...tag-SCALAR.csv``. A scalar whose name consists of ``loss`` or
-    ``accuracy`` and a split, such as ``eval/loss`` or ``train_accuracy``, is the loss or
-    accuracy of this split (train or test); without a split, of train.
+    a table of `scalar_table` runs have seeds. A file of TensorBoard has one scalar, the
+    column ``Value``, and its name ends with that of the scalar: ``...tag-SCALAR.csv``.
+    A scalar whose name consists of ``loss`` or ``accuracy`` and a split, such as
+    ``eval/loss`` or ``train_accuracy``, is the loss or accuracy of this split: train,
+    validation (``val``, ``valid``, ``dev``) or test (``eval``); without a split, of
+    train. Columns of epochs and times, those whose names begin with ``_`` and those without
+    numbers are left out.
 
     Parameters
     ----------
@@ -58,6 +71,13 @@ def collect_scalars(paths: Sequence[str | Path], seed: int = 0) -> xr.Dataset:
         Files of the same runs, each with some of the scalars.
     seed : int
         Seed of the first run in the trajectory.
+    columns : sequence of str
+        Rules ``NAME=VARIABLE:SPLIT``, ``NAME=VARIABLE``, or ``NAME=`` to leave a column
+        out.
+    step_from : str, optional
+        The column of steps. Default: the only one with a usual name.
+    log : callable, optional
+        Called with a line of text for each column: its name, its variable and split.
 
     Returns
     -------
@@ -67,6 +87,8 @@ def collect_scalars(paths: Sequence[str | Path], seed: int = 0) -> xr.Dataset:
 
     Raises
     ------
+    SettingsError
+        If two columns stand for the same variable, or columns of steps differ.
     TrajectoryError
         If a file is no such table, a value is not finite, or there is no common step.
 
@@ -79,7 +101,11 @@ def collect_scalars(paths: Sequence[str | Path], seed: int = 0) -> xr.Dataset:
     [[2.0999999046325684, 1.5]]
     """
     source = ", ".join(map(str, paths))
-    values = pd.concat([_read_log(Path(path)) for path in paths])
+    values = pd.concat([_read_log(expand_home(path), step_from) for path in paths])
+    meanings = _meanings(values["scalar"].unique(), columns, log)
+    values = values[values["scalar"].isin(meanings)]
+    if values.empty:
+        raise TrajectoryError(f"{source}: no column of numbers is used")
     repeated = values.duplicated(["run", "scalar", "step"])
     if repeated.any():
         first = values[repeated].iloc[0]
@@ -91,15 +117,18 @@ def collect_scalars(paths: Sequence[str | Path], seed: int = 0) -> xr.Dataset:
     table = table.reindex(columns=pd.MultiIndex.from_product([scalars, runs])).dropna()
     if table.empty:
         raise TrajectoryError(f"{source}: no step at which all scalars were logged")
+    places = [meanings[scalar] for scalar in scalars]
     frames = {}
     for step, row in table.iterrows():
         by_run = row.to_numpy().reshape(len(scalars), -1).T
-        metrics = [metric_arrays(_numbers_by_split(scalars, run)) for run in by_run]
+        metrics = [metric_arrays(_by_variable(places, run)) for run in by_run]
         frames[int(step)] = {
             name: np.stack([values[name] for values in metrics]) for name in metrics[0]
         }
     first, steps = next(iter(frames.values())), list(frames)
-    splits = shared_splits(_numbers_by_split(scalars, scalars))
+    splits = shared_splits(
+        {name: list(parts) for name, parts in _by_variable(places, scalars).items()}
+    )
     dims: dict[str, tuple[str, ...]] = {
         name: ("split",) if values.ndim > 1 else () for name, values in first.items()
     }
@@ -117,20 +146,33 @@ def collect_scalars(paths: Sequence[str | Path], seed: int = 0) -> xr.Dataset:
     return description.dataset(frames, steps[-1], last_steps, done=True)
 
 
-def _read_log(path: Path) -> pd.DataFrame:
+def _read_log(path: Path, step_from: str | None) -> pd.DataFrame:
     """The values of a file in a table with the columns run, scalar, step and value.
-    Raises TrajectoryError."""
+    Raises TrajectoryError, SettingsError."""
     try:
         table = pd.read_csv(path)
+        header = pd.read_csv(path, header=None, nrows=1, dtype=str).iloc[0].dropna()
     except (ValueError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise TrajectoryError(f"{path}: no CSV file ({reason})") from None
-    lower = {str(name).lower(): name for name in table.columns}
+    if header.duplicated().any():
+        name = header[header.duplicated()].iloc[0]
+        raise TrajectoryError(f"{path}: has two columns that are named {name}")
+    table.columns = table.columns.map(str)
+    lower = {name.lower(): name for name in table.columns}
     steps = [lower[name] for name in STEP_COLUMNS if name in lower]
+    if step_from is not None:
+        if step_from not in table:
+            allowed = f"a column of {path}: {', '.join(table.columns)}"
+            raise SettingsError("step_from", step_from, allowed)
+        steps = [step_from, *(name for name in steps if name != step_from)]
+    elif any(not table[name].equals(table[steps[0]]) for name in steps[1:]):
+        allowed = f"one of {', '.join(steps)}, which differ in {path}"
+        raise SettingsError("step_from", "none", allowed)
     if not steps:
         raise TrajectoryError(
-            f"{path}: found the columns {', '.join(map(str, table.columns))}, expected"
-            " one that is named Step"
+            f"{path}: found the columns {', '.join(table.columns)}, expected one that is"
+            " named Step; --step-from names another one"
         )
     if "wall time" in lower and "value" in lower:
         tag = re.sub(r".*tag[-_]", "", path.stem)
@@ -139,13 +181,15 @@ def _read_log(path: Path) -> pd.DataFrame:
     numbers = table.dropna(subset=steps[:1]).select_dtypes("number")
     scalars = [
         name
-        for name in map(str, numbers.columns)
+        for name in numbers.columns
         if name not in (*steps, "seed")
         and not name.startswith("_")
         and not name.endswith(("__MIN", "__MAX"))
     ]
-    if steps[0] not in numbers or (numbers[steps[0]] % 1 != 0).any():
-        raise TrajectoryError(f"{path}: {steps[0]} is not a whole number in all rows")
+    if steps[0] not in numbers or not _is_step(numbers[steps[0]]).all():
+        raise TrajectoryError(
+            f"{path}: {steps[0]} is not a whole number from 0 in all rows"
+        )
     if not scalars:
         raise TrajectoryError(f"{path}: no column of numbers besides {steps[0]}")
     if np.isinf(numbers[scalars].to_numpy()).any():
@@ -158,17 +202,66 @@ def _read_log(path: Path) -> pd.DataFrame:
     return long.assign(run=runs, scalar=names[2])
 
 
-def _numbers_by_split(scalars: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+def _is_step(values: pd.Series) -> pd.Series:
+    """Which values are whole numbers from 0."""
+    return (values % 1 == 0) & (values >= 0) & (values < 2**62)
+
+
+def _meanings(
+    scalars: Sequence[str], rules: Sequence[str], log: Callable[[str], Any]
+) -> dict[str, tuple[str, str | None]]:
+    """The variable and the split, if any, of each scalar that is used: by the rules of
+    the user, or by the words of its name. Raises SettingsError."""
+    given = {}
+    for rule in rules:
+        name, equals, meaning = rule.rpartition("=")
+        if not equals or name not in scalars:
+            allowed = f"NAME=VARIABLE:SPLIT with a column of {', '.join(scalars)}"
+            raise SettingsError("column", rule, allowed)
+        given[name] = meaning
+    meanings: dict[str, tuple[str, str | None]] = {}
+    owners: dict[tuple[str, str | None], str] = {}
+    log(f"{'column':30}  {'variable':20}  split")
+    for scalar in scalars:
+        usual = "" if scalar in RESERVED_NAMES else _usual_meaning(scalar)
+        variable, _, split = given.get(scalar, usual).partition(":")
+        if variable in METRICS:
+            split = split or "train"
+        log(f"{scalar:30}  {variable or 'left out':20}  {split}")
+        if not variable:
+            continue
+        reserved = {*RESERVED_NAMES, *VARIABLES} - {*METRICS}
+        if variable in reserved:
+            allowed = f"--column {scalar}=VARIABLE with another name"
+            raise SettingsError("column", f"{scalar} as {variable}", allowed)
+        place = variable, split or None
+        if place in owners:
+            what = f"{owners[place]} and {scalar}, both {variable} {split}".rstrip()
+            allowed = f"one of them; --column {scalar}={variable}:SPLIT decides"
+            raise SettingsError("column", what, allowed)
+        meanings[scalar] = place
+        owners[place] = scalar
+    return meanings
+
+
+def _usual_meaning(scalar: str) -> str:
+    """The variable and the split of a scalar by the words of its name, such as loss:test,
+    or a variable of its name."""
+    words = [word for word in re.split(r"[^a-z]+", scalar.lower()) if word]
+    metrics = [METRIC_WORDS[word] for word in words if word in METRIC_WORDS]
+    splits = [SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS]
+    if len(metrics) == 1 and len(words) == 1 + len(splits) <= 2:
+        return f"{metrics[0]}:{(splits or ['train'])[0]}"
+    return re.sub(r"\W+", "_", scalar).strip("_")
+
+
+def _by_variable(
+    places: Sequence[tuple[str, str | None]], values: Sequence[Any]
+) -> dict[str, dict[str, Any]]:
     """Values by the name of their variable and their split."""
     result: dict[str, dict[str, Any]] = {}
-    for scalar, value in zip(scalars, values, strict=True):
-        words = [word for word in re.split(r"[^a-z]+", scalar.lower()) if word]
-        metrics = [METRIC_WORDS[word] for word in words if word in METRIC_WORDS]
-        splits = [SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS]
-        name, split = re.sub(r"\W+", "_", scalar).strip("_"), "train"
-        if len(metrics) == 1 and len(words) == 1 + len(splits) <= 2:
-            name, split = metrics[0], (splits or ["train"])[0]
-        result.setdefault(name, {})[split] = value
+    for (name, split), value in zip(places, values, strict=True):
+        result.setdefault(name, {})[split or "train"] = value
     return result
 
 

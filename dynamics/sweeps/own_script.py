@@ -26,6 +26,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import TrajectoryError, UnrestoredRecording
+from dynamics.folders import expand_home
 from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import SettingsError, check_integer
 from dynamics.sweeps.compute import compute_tasks
@@ -175,7 +176,7 @@ def load_script(path: str | Path, source: str | None = None) -> Script:
     >>> load_script("my_training.py").settings().lr
     0.1
     """
-    path = Path(path)
+    path = expand_home(path)
     if source is None:
         source = read_source(path, "script", SCRIPT_FILE)
     module = run_source(path, source, "script", SCRIPT_FILE)

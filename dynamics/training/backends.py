@@ -18,11 +18,14 @@ import torch
 from dynamics.kernels.optimizers import TrainingArrays, moment_names, optimizer_rule
 from dynamics.kernels.simd import from_lanes, to_lanes
 from dynamics.networks.parameters import NetworkParameters, Weights
+from dynamics.networks.threads import single_thread_after_fork
 from dynamics.settings import OptimizerSettings
 
 MIN_CUDA_WIDTH = 64
 """Smaller ensembles of small networks are padded to this number of runs on CUDA,
 because rounding may depend on the batch size."""
+single_thread_after_fork()
+
 _CAPTURE_LOCK = threading.Lock()
 """Held during the capture of a CUDA graph, so that threads can train ensembles, each on
 its own stream."""

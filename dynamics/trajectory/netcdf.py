@@ -24,6 +24,7 @@ import xarray as xr
 from xarray.backends import CachingFileManager, NetCDF4DataStore
 
 from dynamics.errors import RecordingError, TrajectoryError
+from dynamics.folders import expand_home
 
 
 class _NetCDFLock:
@@ -58,8 +59,9 @@ BLOCK_BYTES = 32 << 20
 
 
 def resolve_link(path: str | Path) -> Path:
-    """The file that a symbolic link points to; any other path as it is."""
-    path = Path(path)
+    """The file that a symbolic link points to; any other path as it is, with the home
+    folder in place of ``~``. Raises SettingsError."""
+    path = expand_home(path)
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 

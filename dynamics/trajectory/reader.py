@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
+from dynamics.folders import expand_home
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS, open_group
 from dynamics.trajectory.parts import (
     check_parts_contiguous,
@@ -71,7 +72,7 @@ def open_trajectory(
         return _open_ensemble([Path(item) for item in path], thoroughly)
     if set("*?[") & set(str(path)) and not os.path.lexists(path):
         return _open_ensemble(_matching_files(str(path)), thoroughly, str(path))
-    path = Path(path)
+    path = expand_home(path)
     if path.is_dir():
         raise TrajectoryError(f"{path}: is a folder, expected a file that ends in .nc")
     try:
@@ -265,7 +266,7 @@ def checkpoints(path: str | Path) -> xr.Dataset:
     ...     states["checkpoint"].values[:4]
     array([0, 2, 4, 6])
     """
-    path = Path(path)
+    path = expand_home(path)
     if os.path.isfile(path) or not (parts := closed_parts(path)):
         return open_group(path, "checkpoint")
     check_parts_contiguous(parts, first_step_of_parts(parts))

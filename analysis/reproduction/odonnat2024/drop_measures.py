@@ -25,12 +25,13 @@ from tqdm import tqdm
 from analysis.clustering_heads import learning_phases
 from analysis.clustering_heads.clusters import reference_sequences
 from analysis.clustering_heads.invariances import run_error_context
-from analysis.linearization.hessians import LossFunction, training_objective
+from analysis.linearization.hessians import training_objective
 from analysis.output.results import dimensionless
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.layer_motion import layer_speeds
 from analysis.transitions.loss_events import DROP_NAMES
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
+from dynamics.networks.derivatives import FlatLoss
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.tasks import sparse_sum
 from dynamics.trajectory.diverged import not_diverged
@@ -181,7 +182,7 @@ def _flat_weights(
 
 
 def loss_decrease_by_parameter(
-    loss: LossFunction, rows: torch.Tensor
+    loss: FlatLoss, rows: torch.Tensor
 ) -> tuple[np.ndarray, float]:
     """The decrease of a loss along straight lines between rows (frame, parameter), by
     parameter and in total."""

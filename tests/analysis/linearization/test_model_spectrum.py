@@ -24,12 +24,8 @@ from analysis.linearization.model_spectrum import (
     spectrum_ends,
 )
 from dynamics.errors import TrajectoryError
-from dynamics.recording.model_loss import (
-    ModelLoss,
-    RecordedModel,
-    differentiable_twice,
-    load_loss,
-)
+from dynamics.networks.derivatives import differentiable_twice
+from dynamics.recording.model_loss import ModelLoss, RecordedModel, load_loss
 from dynamics.settings import SettingsError
 from tests.analysis.own_networks import as_recorded, model_of
 
@@ -451,7 +447,7 @@ def test_a_mode_without_modules_and_buffers_that_change_in_place_are_reported(
         return (parameters["norm.weight"] - mean).square().sum()
 
     loss = ModelLoss(in_place, lambda: [None])
-    with pytest.raises(SettingsError, match="use --mode eval"):
+    with pytest.raises(SettingsError, match="central difference of the gradient"):
         model_curvature(normalised[0]["recorded"], loss, [0])
 
 

@@ -1,9 +1,12 @@
 """Trajectories from checkpoints on the disk."""
 
 import argparse
+import gc
 import json
 import pickle
+import weakref
 
+import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,6 +15,7 @@ from safetensors.torch import save_file
 import dynamics
 from analysis.loss_geometry import spectral_density
 from dynamics.errors import TrajectoryError
+from dynamics.recording import checkpoint_files
 from dynamics.recording.recorded_network import RecordedNetwork
 from dynamics.settings import SettingsError
 
@@ -76,6 +80,7 @@ save_deep = saver(
         "meta": {"iteration": step, "version": 2},
         "state": {"nets": {"student": state(step)}, "optim": state(step)},
     },
+    step_from="meta.iteration",
 )
 save_compiled = saver(
     "{letter}.pt",
@@ -97,7 +102,7 @@ def save_two_models(folder):
         torch.save(
             {"model": state(step), "average": state(step + 1)}, folder / f"{step}.ckpt"
         )
-    return sorted(folder.iterdir(), reverse=True), {"state_key": "model"}
+    return sorted(folder.iterdir(), reverse=True), {"state_dict": "model"}
 
 
 def save_safetensors(folder):
@@ -275,9 +280,9 @@ def test_a_single_file_has_the_step_that_its_name_says(tmp_path):
 
 
 def test_values_of_args_are_given_to_a_module(tmp_path):
-    save_deep(tmp_path)
+    paths, options = save_deep(tmp_path)
     model = dynamics.ModelFile(embedding=lambda parameters: parameters["embed.weight"])
-    trajectory = dynamics.collect_checkpoints([tmp_path], model=model)
+    trajectory = dynamics.collect_checkpoints(paths, model=model, **options)
     config = json.loads(trajectory.attrs["model_config"])
     assert (config["width"], config["lr"]) == (3, 0.1)
 
@@ -369,3 +374,243 @@ def test_a_tensor_with_two_names_is_one_parameter(tmp_path, by_module):
     gradient = torch.autograd.functional.jacobian(plain_loss, arguments)[0]
     network = RecordedNetwork(trajectory, functions)
     assert_allclose(network.embedding_gradient(0, 0), gradient, rtol=1e-6)
+
+
+def write_folders(folder, name, write):
+    for step in STEPS:
+        inner = folder / name.format(step)
+        inner.mkdir()
+        write(inner, state(step))
+        torch.save({"state": {}}, inner / "optimizer.pt")
+    return folder
+
+
+def write_shards(suffix, save):
+    """A function that writes a state dict in two files with their index."""
+
+    def write(inner, tensors):
+        base, _, end = suffix.rpartition(".")
+        names = [f"{base}-0000{part}-of-00002.{end}" for part in (1, 2)]
+        places = {name: names[place % 2] for place, name in enumerate(tensors)}
+        for name in names:
+            part = {key: tensors[key] for key, file in places.items() if file == name}
+            save(part, inner / name)
+        index = {"metadata": {}, "weight_map": places}
+        (inner / f"{suffix}.index.json").write_text(json.dumps(index))
+
+    return write
+
+
+WRITERS = {
+    "safetensors": lambda inner, tensors: save_file(
+        tensors, inner / "model.safetensors"
+    ),
+    "bin": lambda inner, tensors: torch.save(tensors, inner / "pytorch_model.bin"),
+    "adapter": lambda inner, tensors: save_file(
+        tensors, inner / "adapter_model.safetensors"
+    ),
+    "shards": write_shards("model.safetensors", save_file),
+    "shards of torch": write_shards("pytorch_model.bin", torch.save),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize(
+    "name", ["step_{}", "checkpoint_{}", "checkpoint-{}", "{}", "global_step{}"]
+)
+def test_folders_of_checkpoints(tmp_path, name, writer):
+    write_folders(tmp_path, name, WRITERS[writer])
+    lines = []
+    result = dynamics.collect_checkpoints(
+        [tmp_path], "embed.weight", weights=True, log=lines.append
+    )
+    assert result["step"].values.tolist() == list(STEPS)
+    for step in STEPS:
+        expected = state(step)["embed.weight"]
+        assert_array_equal(result["embedding"].sel(step=step)[0], expected)
+    text = "\n".join(lines)
+    assert text.startswith("steps       the number ")
+    rows = [line.split() for line in text.splitlines()[2:]]
+    assert sorted(int(row[0]) for row in rows) == list(STEPS)
+    assert {row[1] for row in rows} == {"4"}
+
+
+def test_each_folder_has_one_file(tmp_path):
+    for step in STEPS:
+        (tmp_path / f"step_{step}").mkdir()
+        torch.save(state(step), tmp_path / f"step_{step}" / "weights.pt")
+    result = dynamics.collect_checkpoints([tmp_path], "embed.weight")
+    assert result["step"].values.tolist() == list(STEPS)
+    files = sorted(tmp_path.glob("*/weights.pt"))
+    result = dynamics.collect_checkpoints(files, "embed.weight")
+    assert result["step"].values.tolist() == list(STEPS)
+
+
+@pytest.mark.parametrize("prefix", ["", "params/"])
+def test_arrays_of_numpy(tmp_path, prefix):
+    for step in STEPS:
+        layers = {
+            f"{prefix}Dense_0/kernel": np.full((2, 3), step, np.float32),
+            f"{prefix}Dense_1/kernel": np.full((3, 2), step, np.float32),
+            f"{prefix}Dense_1/bias": np.full(2, step, np.float32),
+            "opt_state/mu/kernel": np.zeros(3, np.float32),
+        }
+        np.savez(tmp_path / f"step_{step}.npz", **layers)
+    result = dynamics.collect_checkpoints([tmp_path], weights=True)
+    names = ["Dense_0.kernel", "Dense_1.kernel", "Dense_1.bias"]
+    recorded = [name for name in result.data_vars if name.startswith("parameter.")]
+    assert recorded == [f"parameter.{name}" for name in names]
+    for step in STEPS:
+        assert (result["parameter.Dense_1.bias"].sel(step=step) == step).all()
+
+
+def test_arrays_of_objects_are_not_read(tmp_path):
+    np.savez(tmp_path / "step_1.npz", a=np.array([Harmful()], object))
+    with pytest.raises(TrajectoryError, match="cannot be read"):
+        dynamics.collect_checkpoints([tmp_path], weights=True)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([0, 20], "2 numbers at epochs, allowed is a list of 3 steps"),
+        (torch.tensor([0, 20]), "2 numbers at epochs|no list at epochs"),
+        (7, "no list at epochs, allowed is a list of 3"),
+        ([0.5, 1.0, 1.5], "a whole number from 0"),
+    ],
+)
+def test_lists_of_other_lengths_are_refused(tmp_path, steps, message):
+    content = {"states": [state(step) for step in STEPS], "epochs": steps}
+    torch.save(content, tmp_path / "run.pt")
+    with pytest.raises(SettingsError, match=message):
+        dynamics.collect_checkpoints(
+            [tmp_path / "run.pt"], "embed.weight", step_from="epochs"
+        )
+
+
+def write_several(folder):
+    for step in STEPS:
+        content = {"net": {"model": state(step), "ema": state(step)}, "step": step}
+        torch.save(content, folder / f"step_{step}.pt")
+
+
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        ("net.model", ["embed.weight", "out.bias"]),
+        ("net", ["model.embed.weight", "ema.embed.weight"]),
+        (".", ["net.model.embed.weight"]),
+    ],
+)
+def test_the_user_says_which_tensors(tmp_path, key, names):
+    write_several(tmp_path)
+    with pytest.raises(SettingsError, match="state_dict: .*one of net.model, net.ema"):
+        dynamics.collect_checkpoints([tmp_path], weights=True)
+    result = dynamics.collect_checkpoints([tmp_path], weights=True, state_dict=key)
+    assert {f"parameter.{name}" for name in names} <= set(result.data_vars)
+
+
+def test_names_of_wrappers_and_rules(tmp_path):
+    prefixes = ("module.", "module._orig_mod.", "")
+    for step, prefix in zip(STEPS, prefixes, strict=True):
+        tensors = {f"{prefix}{name}": value for name, value in state(step).items()}
+        torch.save(tensors, tmp_path / f"step_{step}.pt")
+    rules = ["embed.=table."]
+    result = dynamics.collect_checkpoints([tmp_path], weights=True, rename=rules)
+    assert "parameter.table.weight" in result
+    assert "buffer.norm.running_mean" in result
+
+
+def test_one_checkpoint_is_in_memory_at_a_time(tmp_path, monkeypatch):
+    write_folders(tmp_path, "step_{}", WRITERS["bin"])
+    load, alive = checkpoint_files.load_tensors, []
+
+    def load_alone(path):
+        gc.collect()
+        assert not any(reference() is not None for reference in alive)
+        content = load(path)
+        alive.extend(weakref.ref(tensor) for tensor in content.values())
+        return content
+
+    monkeypatch.setattr(checkpoint_files, "load_tensors", load_alone)
+    dynamics.collect_checkpoints([tmp_path], "embed.weight", weights=True)
+    assert len(alive) == 4 * len(STEPS)
+
+
+def write_parts(folder):
+    for part in (1, 2):
+        torch.save(state(part), folder / f"model-0000{part}-of-00002.bin")
+
+
+def write_incomplete(folder):
+    write_shards("model.safetensors", save_file)(folder, state(0))
+    (folder / "model-00002-of-00002.safetensors").unlink()
+
+
+@pytest.mark.parametrize(
+    ("write", "error", "message"),
+    [
+        (write_parts, SettingsError, "a part of one, allowed is .*index.json"),
+        (write_incomplete, TrajectoryError, "its part model-00002-of-.* is missing"),
+        (
+            saver("{letter}.pt", lambda step: {"model": state(step), "epoch": step}),
+            SettingsError,
+            "--step-from.*names in .*: model, epoch",
+        ),
+    ],
+)
+def test_what_is_incomplete_is_refused(tmp_path, write, error, message):
+    write(tmp_path)
+    with pytest.raises(error, match=message):
+        dynamics.collect_checkpoints([tmp_path], weights=True)
+
+
+def test_the_order_of_files_gives_steps(tmp_path):
+    paths = [tmp_path / name for name in ("epoch_0.5.pt", "epoch_0.25.pt")]
+    for path in paths:
+        torch.save(state(1), path)
+    with pytest.raises(SettingsError, match="--step-from order"):
+        dynamics.collect_checkpoints(paths, weights=True)
+    result = dynamics.collect_checkpoints(paths, weights=True, step_from="order")
+    assert result["step"].values.tolist() == [0, 1]
+
+
+def test_tensors_beside_a_state_dict_are_refused(tmp_path):
+    content = {"model": state(1), "loss": torch.tensor(0.5), "optimizer": {"lr": 1.0}}
+    torch.save(content, tmp_path / "step_1.pt")
+    with pytest.raises(SettingsError, match=r"one of model, or \. for all tensors"):
+        dynamics.collect_checkpoints([tmp_path], weights=True)
+    result = dynamics.collect_checkpoints([tmp_path], weights=True, state_dict="model")
+    assert "parameter.embed.weight" in result
+
+
+def test_files_of_a_folder_come_before_folders_in_it(tmp_path):
+    for step in STEPS:
+        torch.save(state(step), tmp_path / f"step_{step}.pt")
+    (tmp_path / "v2").mkdir()
+    torch.save(state(7), tmp_path / "v2" / "other.pt")
+    result = dynamics.collect_checkpoints([tmp_path], "embed.weight")
+    assert result["step"].values.tolist() == list(STEPS)
+
+
+def test_a_checkpoint_of_lightning_has_one_state_dict(tmp_path):
+    for step in STEPS:
+        content = {
+            "epoch": step // 20,
+            "global_step": step,
+            "state_dict": state(step),
+            "hyper_parameters": {"lr": 0.1},
+            "callbacks": {
+                "Saving": {
+                    "best_model_score": torch.tensor(1.0),
+                    "best_k_models": {"a": torch.tensor(1.0)},
+                }
+            },
+            "loops": {"fit_loop": {"state_dict": {}, "done": 3}},
+            "optimizer_states": [{"state": {0: {"step": torch.tensor(step)}}}],
+        }
+        torch.save(content, tmp_path / f"epoch={step // 20}-step={step}.ckpt")
+    result = dynamics.collect_checkpoints([tmp_path], "embed.weight", weights=True)
+    assert result["step"].values.tolist() == list(STEPS)
+    parameters = [name for name in result.data_vars if name.startswith("parameter.")]
+    assert parameters == ["parameter.embed.weight", "parameter.out.bias"]

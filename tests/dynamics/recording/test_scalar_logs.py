@@ -1,10 +1,15 @@
 """Trajectories from CSV files of TensorBoard and wandb, and tables for them."""
 
+import re
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import dynamics
 from dynamics import ModularSettings, TrajectoryError, collect_scalars, scalar_table
+from dynamics.settings import SettingsError
 
 
 def write(path, text):
@@ -38,7 +43,7 @@ def test_files_of_tensorboard_are_joined(tmp_path):
     ]
     result = collect_scalars(files)
     assert result["step"].values.tolist() == [100, 200]
-    assert result["loss"].sel(split="test").values.tolist() == [[2, 1.5]]
+    assert result["loss"].sel(split="validation").values.tolist() == [[2, 1.5]]
     assert result["norm"].values.tolist() == [[7, 8]]
 
 
@@ -48,10 +53,8 @@ def test_a_table_of_scalars_is_read_back(tmp_path):
     assert len(table) == 2 * trained.sizes["step"]
     table.to_csv(tmp_path / "table.csv", index=False)
     result = collect_scalars([tmp_path / "table.csv"])
-    for split, name in (("train", "train"), ("validation", "test")):
-        assert_array_equal(
-            result["loss"].sel(split=name), trained["loss"].sel(split=split)
-        )
+    assert_array_equal(result["loss"], trained["loss"])
+    assert_array_equal(result["split"], ["train", "validation"])
 
 
 @pytest.mark.parametrize(
@@ -76,3 +79,101 @@ def test_events_of_a_log(tmp_path, output_of):
     write(tmp_path / "log.csv", "\n".join(["Step,loss", *rows]))
     assert "frames      200, from step 0 to 995" in output_of("sims.collect", "log.csv")
     assert "497.5" in output_of("analysis.events", "runs/log.nc")
+
+
+SPLITS = {
+    "train": ["train", "training"],
+    "validation": ["val", "valid", "validation", "dev"],
+    "test": ["test", "eval"],
+}
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_no_column_replaces_another(tmp_path_factory, data):
+    words = [word for several in SPLITS.values() for word in several]
+    names = data.draw(
+        st.lists(
+            st.builds(
+                lambda split, metric, joint: joint.join((split, metric)),
+                st.sampled_from(words),
+                st.sampled_from(["loss", "accuracy", "acc"]),
+                st.sampled_from(["_", "/", " "]),
+            ),
+            min_size=1,
+            max_size=4,
+            unique=True,
+        )
+    )
+    rows = [
+        ",".join([str(s), *(str(s + k) for k in range(len(names)))]) for s in (0, 9)
+    ]
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    write(path, "\n".join([",".join(["step", *names]), *rows]))
+    meanings = []
+    for name in names:
+        word, metric = re.split("[_/ ]", name)
+        (split,) = (split for split, several in SPLITS.items() if word in several)
+        meanings.append(({"acc": "accuracy"}.get(metric, metric), split))
+    if len(set(meanings)) < len(names):
+        with pytest.raises(SettingsError, match=r"both .*--column"):
+            collect_scalars([path])
+        return
+    result = collect_scalars([path])
+    for place, (metric, split) in enumerate(meanings):
+        shared = metric in result and split in result["split"].values
+        values = (
+            result[metric].sel(split=split) if shared else result[f"{metric}_{split}"]
+        )
+        assert values.values.tolist() == [[place, 9 + place]]
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "variables"),
+    [
+        ("step,val_loss,dev_loss", {"columns": ["dev_loss=loss:test"]}, ["loss"]),
+        ("step,val_loss,dev_loss", {"columns": ["dev_loss=other"]}, ["loss", "other"]),
+        ("step,val_loss,dev_loss", {"columns": ["dev_loss="]}, ["loss"]),
+        ("batch,loss,norm", {"step_from": "batch"}, ["loss", "norm"]),
+        ("global_step,_step,loss", {"step_from": "_step"}, ["loss"]),
+        ("step,epoch,a=b", {"columns": ["a=b=norm"]}, ["norm"]),
+    ],
+)
+def test_columns_are_what_the_user_says(tmp_path, header, options, variables):
+    path = write(tmp_path / "log.csv", f"{header}\n0,1,2\n10,20,3\n")
+    lines = []
+    if "_step" in header:
+        with pytest.raises(SettingsError, match="step_from: .* global_step, _step"):
+            collect_scalars([path])
+    result = collect_scalars([path], log=lines.append, **options)
+    assert {*result.data_vars} - {"status", "last_step"} == {*variables}
+    assert lines[0].split() == ["column", "variable", "split"]
+    assert len(lines) > len(variables)
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "message"),
+    [
+        ("step,a/b,a_b", {}, "a/b and a_b, both a_b.*--column a_b=a_b:SPLIT"),
+        ("step,loss,train_loss", {}, "both loss train"),
+        ("step,status,loss", {"columns": ["status=status"]}, "another name"),
+        ("step,gradient_norm,loss", {}, "--column gradient_norm=VARIABLE"),
+        (
+            "step,a,b",
+            {"columns": ["c=loss"]},
+            "NAME=VARIABLE:SPLIT with a column of a, b",
+        ),
+        ("step,a,b", {"columns": ["a"]}, "NAME=VARIABLE:SPLIT"),
+        ("step,a,b", {"step_from": "c"}, "a column of .*: step, a, b"),
+    ],
+)
+def test_ambiguous_columns_are_refused(tmp_path, header, options, message):
+    path = write(tmp_path / "log.csv", f"{header}\n0,1,2\n10,20,3\n")
+    with pytest.raises(SettingsError, match=message):
+        collect_scalars([path], **options)
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    path = write(tmp_path / "log.csv", "step,loss,loss\n0,1,2\n")
+    with pytest.raises(TrajectoryError, match="two columns that are named loss"):
+        collect_scalars([path])

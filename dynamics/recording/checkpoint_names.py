@@ -1,0 +1,191 @@
+"""The steps that names of checkpoints say, by explicit rules, and the names of tensors
+without those of wrappers."""
+
+import decimal
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dynamics.errors import TrajectoryError
+from dynamics.settings import SettingsError
+
+LABELS = (
+    ("step", r"(?:(?:global|time)[-_]?)?steps?|iter(?:ation)?s?|updates?"),
+    ("checkpoint", r"checkpoint|ckpt|ck"),
+    ("epoch", r"epochs?|ep"),
+)
+"""What a number in a name counts, in order of preference, and the words before it."""
+
+SEPARATORS = r"[-_=. ]"
+
+NUMBER = re.compile(
+    r"\d{1,3}(?:,\d{3})+(?![\d,])|\d+(?:\.\d+)?(?:e\d+|[km](?![a-z]))?", re.IGNORECASE
+)
+"""Digits, with thousands separated by commas, a fraction, an exponent, k or M."""
+
+SHARD = re.compile(r"\d{5}-of-\d{5}$")
+"""The end of the name of a file with a part of a checkpoint."""
+
+WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+"""Parts that wrappers of torch add to names: torch.compile, FSDP, checkpointing."""
+
+HOW = "--step-from with the name of the step in the files, or --step-from order"
+
+
+class _Number(NamedTuple):
+    """A number in a name."""
+
+    before: str
+    """The text before it."""
+    value: int | None
+    """None if it is no whole number from 0, or runs into other letters or digits."""
+    text: str
+    after: str
+
+
+def steps_in_names(names: Sequence[str]) -> tuple[list[int], str] | None:
+    """The steps of checkpoints with these names, and where they stand, in words.
+
+    They are the numbers after a word for a step, else for a checkpoint, else for an
+    epoch; without such a word, the only number in which the names differ. None if there
+    is no such number in a single name. Raises SettingsError if the names can be
+    understood in several ways."""
+    parts = [SHARD.search(name) for name in names]
+    if any(parts):
+        allowed = "the file that ends in .index.json, which lists the parts"
+        raise SettingsError("checkpoints", f"{names[0]}, a part of one", allowed)
+    numbers = [_numbers(name) for name in names]
+    for label, words in LABELS:
+        ends = re.compile(rf"(?<![a-z])(?:{words}){SEPARATORS}?$", re.IGNORECASE)
+        labelled = [
+            [number for number in row if ends.search(_unsigned(number.before))]
+            for row in numbers
+        ]
+        counts = list(map(len, labelled))
+        if not any(counts):
+            continue
+        for name, count in zip(names, counts, strict=True):
+            if count != 1:
+                what = f"{name}, with {count} numbers of a {label}"
+                raise SettingsError("step_from", what, f"one in each name, or {HOW}")
+        steps = [
+            _step(name, row[0], label)
+            for name, row in zip(names, labelled, strict=True)
+        ]
+        return steps, f"the number of the {label} in the names"
+    if len(names) == 1:
+        return None
+    return _differing_numbers(names, numbers), "the number in which the names differ"
+
+
+def _numbers(name: str) -> list[_Number]:
+    matches = list(NUMBER.finditer(name))
+    return [
+        _Number(
+            name[: match.start()],
+            _whole_number(match[0])
+            if _is_apart(name[: match.start()], name[match.end() :])
+            else None,
+            match[0],
+            name[match.end() :],
+        )
+        for match in matches
+    ]
+
+
+def _unsigned(before: str) -> str:
+    """The text before a number without what is part of the number: a sign, a point."""
+    return re.sub(rf"(?:(?<={SEPARATORS})|^)[-+.,]+$", "", before)
+
+
+def _is_apart(before: str, after: str) -> bool:
+    """Whether a number is not a part of a longer one, nor of a word."""
+    return _unsigned(before) == before and not re.match(r"[a-z+]|[.,:]\d", after, re.I)
+
+
+def _whole_number(text: str) -> int | None:
+    """The value of a number such as 500, 1,000, 1.5k or 1e3; None if it is a fraction or
+    too large."""
+    digits = text.replace(",", "").lower()
+    factor = {"k": 1000, "m": 10**6}.get(digits[-1], 1)
+    value = decimal.Decimal(digits.rstrip("km")) * factor
+    is_fraction = "." in digits and factor == 1
+    is_step = not is_fraction and value == value.to_integral_value() and value < 2**62
+    return int(value) if is_step else None
+
+
+def _step(name: str, number: _Number, label: str) -> int:
+    """A labelled number. Raises SettingsError if it can be read otherwise: as 1_000, or
+    as a part of a range."""
+    is_joined = re.match(r"[-_ ]\d", number.after)
+    if number.value is None or is_joined:
+        what = f"{name}, whose {label} is not one whole number from 0"
+        raise SettingsError("step_from", what, HOW)
+    return number.value
+
+
+def _differing_numbers(
+    names: Sequence[str], numbers: Sequence[Sequence[_Number]]
+) -> list[int]:
+    """The only number in which names differ. Raises SettingsError if there is none, if
+    it is joined to another number, as in a date, or if it has the digits of a time."""
+    texts = {tuple(NUMBER.split(name)) for name in names}
+    columns = list(zip(*numbers, strict=True)) if len(texts) == 1 else []
+    differing = [
+        column for column in columns if len({number.text for number in column}) > 1
+    ]
+    if len(differing) != 1:
+        what = f"{', '.join(names[:3])}, which do not differ in one number alone"
+        raise SettingsError("step_from", what, HOW)
+    for name, number in zip(names, differing[0], strict=True):
+        is_joined = re.search(r"(?:^|[^a-z\d])\d+[-_ ]$", number.before, re.I)
+        is_joined = is_joined or re.match(r"[-_ ]\d", number.after)
+        is_time = len(number.text) >= 10 or re.fullmatch(r"(19|20)\d{6}", number.text)
+        if number.value is None or is_joined or is_time:
+            what = f"{name}, whose number may be a fraction, a date or a part of one"
+            raise SettingsError("step_from", what, HOW)
+    return [number.value for number in differing[0]]
+
+
+def original_names(names: Iterable[str]) -> dict[str, str]:
+    """The names that tensors have without wrappers: parts such as ``_orig_mod`` are left
+    out, and a first part ``module`` (DDP) if all names have it. Raises TrajectoryError if
+    two would be equal.
+
+    >>> original_names(["module.a._orig_mod.weight", "module.b"])
+    {'module.a._orig_mod.weight': 'a.weight', 'module.b': 'b'}
+    """
+    result = {
+        name: ".".join(part for part in name.split(".") if part not in WRAPPERS)
+        for name in names
+    }
+    while result and all(name.startswith("module.") for name in result.values()):
+        result = {name: new.removeprefix("module.") for name, new in result.items()}
+    _check_distinct(result)
+    return result
+
+
+def renamed(names: Iterable[str], rules: Sequence[str]) -> dict[str, str]:
+    """Names after rules OLD=NEW, which replace the beginning of names, in their order.
+    Raises SettingsError, TrajectoryError."""
+    result = {name: name for name in names}
+    for rule in rules:
+        old, equals, new = rule.partition("=")
+        matches = [name for name, value in result.items() if value.startswith(old)]
+        if not equals or not old or not matches:
+            some = ", ".join(list(result.values())[:6])
+            raise SettingsError("rename", rule, f"OLD=NEW, where OLD begins {some}")
+        result |= {name: new + result[name][len(old) :] for name in matches}
+    _check_distinct(result)
+    return result
+
+
+def _check_distinct(names: dict[str, str]) -> None:
+    originals: dict[str, str] = {}
+    for name, new in names.items():
+        if new in originals:
+            how = "--rename OLD=NEW gives one of them another name"
+            raise TrajectoryError(
+                f"{originals[new]} and {name}: both become {new}; {how}"
+            )
+        originals[new] = name
