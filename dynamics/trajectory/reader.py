@@ -22,6 +22,7 @@ from dynamics.trajectory.parts import (
     closed_parts,
     first_step_of_parts,
     parts_folder,
+    unfinished_files,
 )
 from dynamics.trajectory.schema import DIVERGED, DONE, validate_trajectory
 
@@ -206,19 +207,16 @@ def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dat
 
 
 def _open_parts(path: Path) -> xr.Dataset:
-    parts = closed_parts(path)
-    if not parts:
+    parts, files = closed_parts(path), unfinished_files(path)
+    if not files:
         started = parts_folder(path).exists()
         raise TrajectoryError(
             f"{path}: "
             + ("no frame of it is on disk yet" if started else "no such file")
         )
-    check_parts_contiguous(parts, first_step_of_parts(parts))
-    frames = [
-        piece
-        for piece in (_loaded(part.path) for part in parts)
-        if "step" in piece.dims
-    ]
+    if parts:
+        check_parts_contiguous(parts, first_step_of_parts(parts))
+    frames = [piece for piece in map(_loaded, files) if "step" in piece.dims]
     if not frames:
         raise TrajectoryError(f"{path}: no frame of it is on disk yet")
     trajectory = xr.concat(
