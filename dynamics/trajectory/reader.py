@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
+from dynamics.settings import RecordedSettings
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS, open_group
 from dynamics.trajectory.parts import (
     check_parts_contiguous,
@@ -88,9 +89,19 @@ def open_trajectory(
             path, thoroughly=thoroughly
         )  # its parts were merged while they were read
     try:
-        return validate_trajectory(trajectory)
+        return _with_passing_time(validate_trajectory(trajectory))
     except TrajectoryError as error:
         raise type(error)(f"{path}: {error}") from None
+
+
+def _with_passing_time(trajectory: xr.Dataset) -> xr.Dataset:
+    """A recorded model whose time does not pass, as its learning rates were 0 or, in
+    files of earlier versions, the first one was, with the step as its time."""
+    time, recorded = trajectory["time"], RecordedSettings.system
+    if trajectory.attrs["system"] != recorded or (time != time[0]).any():
+        return trajectory
+    steps = trajectory["step"].values.astype(np.float64)
+    return trajectory.assign_coords(time=time.copy(data=steps))
 
 
 def _matching_files(pattern: str) -> list[Path]:
