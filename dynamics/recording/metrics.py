@@ -32,14 +32,20 @@ def calls_functions(measured: Any) -> bool:
     return callable(measured)
 
 
-def by_split(name: str, measured: Any) -> dict[str, float]:
-    """Numbers by split; a single number is that of the split train. Raises
-    SettingsError."""
-    measured = measured() if callable(measured) else measured
+def by_split(
+    name: str, measured: Any, restore: Callable[[], None] = lambda: None
+) -> dict[str, float]:
+    """Numbers by split; a single number is that of the split train. `restore` is called
+    after each function. Raises SettingsError."""
+    if callable(measured):
+        measured = measured()
+        restore()
     splits = measured if isinstance(measured, Mapping) else {"train": measured}
     numbers = {}
     for split, value in splits.items():
-        value = value() if callable(value) else value
+        if callable(value):
+            value = value()
+            restore()
         try:
             numbers[str(split)] = float(
                 value.detach() if isinstance(value, torch.Tensor) else value

@@ -236,15 +236,20 @@ def named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def read_quantities(
-    quantities: Mapping[str, Quantity], model: torch.nn.Module
+    quantities: Mapping[str, Quantity],
+    model: torch.nn.Module,
+    restore: Callable[[], None] = lambda: None,
 ) -> dict[str, torch.Tensor]:
     """The tensors of quantities, detached. A name of something that the model computes,
-    such as a weight that is pruned, is read as an attribute. Raises SettingsError."""
+    such as a weight that is pruned, is read as an attribute. `restore` is called after
+    each function. Raises SettingsError."""
     tensors = named_tensors(model)
     result = {}
     for name, quantity in quantities.items():
         if callable(quantity):
             result[name] = torch.as_tensor(quantity(model)).detach()
+            if not getattr(quantity, "is_own", False):
+                restore()
             continue
         view = ParameterView(quantity) if isinstance(quantity, str) else quantity
         view = dataclasses.replace(view, name=plain_name(view.name))

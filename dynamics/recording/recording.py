@@ -242,11 +242,12 @@ def record(
     check_initialised(model)
     optimizers, states = as_optimizers(optimizer), states or {}
     quantities: dict[str, Quantity] = {}
-    with undisturbed(wrapper), _CollectedErrors() as errors:
+    with undisturbed(wrapper) as restore, _CollectedErrors() as errors:
         functions = ModelFile()
         if model_file is not None:
             if isinstance(model_file, str | Path):
                 model_file = load_model_file(model_file)
+            restore()
             functions = model_file
             weights, modulus = True, modulus or functions.modulus
             if embedding is None and functions.embedding is not None:
@@ -271,10 +272,10 @@ def record(
             outputs = errors.attempt(ProbeActivations, model, activations, probe)
             quantities |= outputs.quantities if outputs else {}
         model_layers = errors.attempt(ModelLayers, model, optimizers, layers)
-        shapes = {
-            name: errors.attempt(checked_shape, name, quantity, model)
-            for name, quantity in quantities.items()
-        }
+        shapes = {}
+        for name, quantity in quantities.items():
+            shapes[name] = errors.attempt(checked_shape, name, quantity, model)
+            restore()
         if not errors.errors:
             rows = shapes["embedding"][0] if embedding is not None else 0
             errors.attempt(check_residues, modulus, embedding, rows)
@@ -413,7 +414,7 @@ class Training:
 
     def undisturbed(
         self, gradients: bool = False
-    ) -> contextlib.AbstractContextManager[None]:
+    ) -> contextlib.AbstractContextManager[Callable[[], None]]:
         """A context in which code of the user is called."""
         return undisturbed(self.wrapper, self.states, gradients)
 
@@ -905,17 +906,26 @@ class Recording:
         """The recorded tensors of the model, as arrays. Raises SettingsError if one
         cannot be read."""
         model = self.training.model
-        with self._called_as_at(call) if self._calls_user_code else torch.no_grad():
+        if not self._calls_user_code:
             tensors = read_quantities(self.quantities, model)
+            return {name: as_array(tensor) for name, tensor in tensors.items()}
+        with self._called_as_at(call) as restore:
+            tensors = read_quantities(self.quantities, model, restore)
             return {name: as_array(tensor) for name, tensor in tensors.items()}
 
     @contextlib.contextmanager
-    def _called_as_at(self, call: _Call | None) -> Iterator[None]:
+    def _called_as_at(self, call: _Call | None) -> Iterator[Callable[[], None]]:
         """Call code of the user with the modes of the modules at a call of step."""
-        with self.training.undisturbed():
-            for module, mode in call.modes if call else ():
+        modes = call.modes if call else []
+        now = [(module, module.training) for module, _ in modes]
+        for module, mode in modes:
+            module.training = mode
+        try:
+            with self.training.undisturbed() as restore:
+                yield restore
+        finally:
+            for module, mode in now:
                 module.training = mode
-            yield
 
     def _read_norms(self) -> dict[str, np.ndarray]:
         return {
@@ -949,15 +959,19 @@ class Recording:
         given = {} if call is None else {"loss": call.loss, "accuracy": call.accuracy}
         evaluated = self._evaluate(call) if evaluated is None else evaluated
         has_functions = any(map(calls_functions, (*given.values(), *evaluated.values())))
-        context = self.training.undisturbed(gradients=True)
-        with context if has_functions else contextlib.nullcontext():
+        with contextlib.ExitStack() as context:
+            restore = _nothing
+            if has_functions:
+                undisturbed = self.training.undisturbed(gradients=True)
+                restore = context.enter_context(undisturbed)
             values = {
-                name: by_split(name, value)
+                name: by_split(name, value, restore)
                 for name, value in given.items()
                 if value is not None
             }
             for name, value in evaluated.items():
-                values[name] = {**values.get(name, {}), **by_split(name, value)}
+                numbers = by_split(name, value, restore)
+                values[name] = {**values.get(name, {}), **numbers}
         for fraction in values.get("accuracy", {}).values():
             if np.isfinite(fraction) and not 0 <= fraction <= 1 + 1e-6:
                 raise SettingsError("accuracy", fraction, "a fraction from 0 to 1")
@@ -1211,6 +1225,10 @@ class Recording:
             reshuffle=reshuffle,
         )
         return (model for _ in numbers)
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _embedding_layer(layers: ModelLayers, embedding: Quantity | None) -> str:

@@ -3,7 +3,7 @@ else it depends on."""
 
 import contextlib
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -162,10 +162,11 @@ def undisturbed(
     model: torch.nn.Module,
     states: Mapping[str, Any] | None = None,
     gradients: bool = False,
-) -> Iterator[None]:
-    """Call a function of the user such that it leaves no trace in the training.
+) -> Iterator[Callable[[], None]]:
+    """Call functions of the user such that they leave no trace in the training.
 
-    Afterwards the modules of the model have the parts, modes, parameters, gradients and
+    Yields a function that is to be called between two of them. Afterwards the
+    modules of the model have the parts, modes, parameters, gradients and
     buffers of before, and torch its default type and, as NumPy, Python and the
     generators among the `states`, its random numbers. Unless `gradients`, operations
     are not recorded for derivatives."""
@@ -182,10 +183,9 @@ def undisturbed(
         for tensor in (*model.parameters(), *model.buffers())
         if not is_lazy(tensor)
     ]
-    try:
-        with torch.set_grad_enabled(gradients and torch.is_grad_enabled()):
-            yield
-    finally:
+    is_recorded = gradients and torch.is_grad_enabled()
+
+    def restore() -> None:
         torch.set_default_dtype(dtype)
         set_random_state(random_state)
         for name, owner in generators.items():
@@ -195,6 +195,13 @@ def undisturbed(
         with torch.no_grad():
             for tensor_copy in tensors:
                 tensor_copy.restore()
+        torch.set_grad_enabled(is_recorded)
+
+    with torch.set_grad_enabled(is_recorded):
+        try:
+            yield restore
+        finally:
+            restore()
 
 
 class _ModuleCopy:
