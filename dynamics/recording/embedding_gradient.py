@@ -48,7 +48,9 @@ class EmbeddingGradient:
         self.model = model
         parameters = named_tensors(model)
         parameter = parameters.get(self.view.name)
-        if not any(parameter is item for one in optimizers for item in parameters_of(one)):
+        if not any(
+            parameter is item for one in optimizers for item in parameters_of(one)
+        ):
             raise SettingsError(
                 "embedding_gradient",
                 f"the gradient of {view.name}",

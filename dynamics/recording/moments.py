@@ -54,7 +54,9 @@ def moment_names(optimizer: Any) -> MomentNames:
     gradient = torch.arange(1.0, 5.0).reshape(2, 2) / 4
     group = optimizer.param_groups[0]
     for used in (gradient, gradient.to_sparse(1)):
-        parameter = torch.nn.Parameter(torch.zeros(2, 2, device=group["params"][0].device))
+        parameter = torch.nn.Parameter(
+            torch.zeros(2, 2, device=group["params"][0].device)
+        )
         parameter.grad = used.to(parameter.device)
         twin = object.__new__(type(optimizer))
         twin.__dict__ |= vars(optimizer) | {
@@ -63,7 +65,9 @@ def moment_names(optimizer: Any) -> MomentNames:
             "_optimizer_step_pre_hooks": collections.OrderedDict(),
             "_optimizer_step_post_hooks": collections.OrderedDict(),
         }
-        guard = register_optimizer_step_pre_hook(functools.partial(_refuse_others, twin))
+        guard = register_optimizer_step_pre_hook(
+            functools.partial(_refuse_others, twin)
+        )
         try:
             type(optimizer).step(twin)
             state = dict(twin.state[parameter])

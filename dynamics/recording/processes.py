@@ -44,7 +44,9 @@ def check_whole_parameters(model: torch.nn.Module) -> None:
     """Raise SettingsError if each process has only a shard of the parameters, as with
     FSDP and tensor parallelism."""
     sharded = [
-        name for name, tensor in model.named_parameters() if hasattr(tensor, "placements")
+        name
+        for name, tensor in model.named_parameters()
+        if hasattr(tensor, "placements")
     ]
     sharded += [
         name or type(module).__name__

@@ -134,7 +134,8 @@ def record(
 
     The result is a context manager around the loop, in which ``recording.step(loss=...,
     accuracy=...)`` is called after each update of the optimizer. The file is a
-    trajectory of one run that every analysis reads.
+    trajectory of one run that every analysis reads. Of a training of several processes
+    the first one records. docs/guides/recording-guarantees.md lists what is promised.
 
     Parameters
     ----------
@@ -142,8 +143,9 @@ def record(
         Of a model compiled by ``torch.compile``, the original module is recorded.
     optimizer : torch.optim.Optimizer or sequence of them
         The optimizers of the model; a step of the trajectory is an update of them.
+        Others that are built later are followed in their steps.
     path : str or Path
-        File to write, NAME.nc.
+        File to write, NAME.nc; a relative path is that of the present folder.
     every : int
         Updates between recorded frames. The state after the last update is recorded
         too.
@@ -185,10 +187,11 @@ def record(
         Patterns of parameter names, such as ``{"mlp": "blocks.*.mlp.*"}``, of which one
         norm each is recorded. Default: each parameter is a layer.
     evaluate : callable, optional
-        Called as ``evaluate(model)`` for each frame, without gradients; returns
+        Called as ``evaluate(model)`` for each frame, without gradients, in the mode
+        that the model has in `step`; returns
         ``{"loss": {"train": ..., "test": ...}, "accuracy": {...}}``, and further
-        numbers by name. A split that it returns replaces that given to `step`. Its
-        random numbers do not change the training.
+        numbers by name. A split that it returns replaces that given to `step`. The
+        training is afterwards as before the call.
     states : mapping of str to object, optional
         What the training depends on besides the model and optimizer, by name:
         schedulers, gradient scalers and other objects with ``state_dict`` and
@@ -301,7 +304,9 @@ def record(
         if model_file is not None:
             _check_functions(functions, model, quantities, modulus)
     members = [
-        item for item in model_layers.parameters.values() if id(item) in model_layers.layers
+        item
+        for item in model_layers.parameters.values()
+        if id(item) in model_layers.layers
     ]
     settings = RecordedSettings(
         model=type(model).__name__,
@@ -684,7 +689,11 @@ class Recording:
             copy_of(accuracy),
             learning_rate(optimizers[0]),
             modes,
-            [(one, one.state, len(one.state)) for one in optimizers if hasattr(one, "state")],
+            [
+                (one, one.state, len(one.state))
+                for one in optimizers
+                if hasattr(one, "state")
+            ],
         )
 
     def _close_due_part(self, updates: int) -> None:
@@ -883,7 +892,9 @@ class Recording:
         """Record no further frames, as a variable cannot be read any longer."""
         if not self._ends_early:
             self._ends_early = True
-            self._note(f"no frame is recorded after step {max(0, self._last_step)}: {why}")
+            self._note(
+                f"no frame is recorded after step {max(0, self._last_step)}: {why}"
+            )
 
     def _has_been_written(self) -> bool:
         """Whether something has written to the model or its optimizers since the latest
@@ -958,7 +969,9 @@ class Recording:
         accuracy do not share get names of their own, such as accuracy_test."""
         given = {} if call is None else {"loss": call.loss, "accuracy": call.accuracy}
         evaluated = self._evaluate(call) if evaluated is None else evaluated
-        has_functions = any(map(calls_functions, (*given.values(), *evaluated.values())))
+        has_functions = any(
+            map(calls_functions, (*given.values(), *evaluated.values()))
+        )
         with contextlib.ExitStack() as context:
             restore = _nothing
             if has_functions:

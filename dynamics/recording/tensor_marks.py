@@ -65,5 +65,7 @@ def _spaced_elements(tensor: torch.Tensor) -> torch.Tensor:
     memory.set_(tensor.untyped_storage())
     begin = tensor.storage_offset()
     flat = memory[begin : begin + max(1, tensor.numel())]
-    bits = flat.view(torch.uint8).view(_INTEGERS.get(tensor.element_size(), torch.uint8))
+    bits = flat.view(torch.uint8).view(
+        _INTEGERS.get(tensor.element_size(), torch.uint8)
+    )
     return bits[:: max(1, len(bits) // _ELEMENTS)]

@@ -64,7 +64,9 @@ class ModelLayers:
 
     def refresh(self) -> None:
         """Find the present parameters of the model."""
-        before = {id(item): self.layers.get(id(item)) for item in self.parameters.values()}
+        before = {
+            id(item): self.layers.get(id(item)) for item in self.parameters.values()
+        }
         self.parameters = named_parameters(self.model)
         self.layers = {}
         for name, item in self.parameters.items():
@@ -76,7 +78,11 @@ class ModelLayers:
 
     def members(self, layer: str) -> list[str]:
         """The names of the parameters of a layer."""
-        return [n for n, item in self.parameters.items() if self.layers.get(id(item)) == layer]
+        return [
+            n
+            for n, item in self.parameters.items()
+            if self.layers.get(id(item)) == layer
+        ]
 
     def without_layer(self, optimizers: Iterable[Any]) -> list[str]:
         """The names of trained parameters that are in no layer, unless patterns have

@@ -11,7 +11,7 @@ import lightning
 import pytest
 import torch
 import transformers
-from test_callbacks import Model, Module, TOKENS
+from test_callbacks import TOKENS, Model, Module
 from torch.utils.data import DataLoader, TensorDataset
 
 import dynamics
@@ -106,7 +106,7 @@ def check_plain(path, line, event):
             record_training(path, calls, overwrite=True, seed=0)
     except BaseException as error:
         if event not in SIGNALS:
-            assert error is event  # noqa: PT017 - any kind
+            assert error is event
     reached = calls[-1] if calls else 0
     if event in SIGNALS:  # take effect in the next call, whose frame is recorded
         reached = min(reached + 1, UPDATES)
@@ -146,11 +146,10 @@ def test_loops_that_are_interrupted_at_thirty_lines_keep_their_frames(tmp_path):
 class InterruptedModule(Module):
     def training_step(self, batch, index):
         loss = super().training_step(batch, index)
-        return loss
+        return {"loss": loss}
 
     def on_train_batch_end(self, outputs, batch, index):
-        outputs = None
-        return outputs
+        self.last_batch = index
 
 
 def fit_lightning(path):
@@ -172,7 +171,7 @@ def fit_lightning(path):
 class InterruptedModel(Model):
     def forward(self, tokens, labels):
         result = super().forward(tokens, labels)
-        return result
+        return {**result, "tokens": tokens}
 
 
 def fit_transformers(path):

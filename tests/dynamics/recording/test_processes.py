@@ -90,21 +90,26 @@ def test_the_first_of_two_processes_records_the_mean_gradient(tmp_path):
     ]
     for process in processes:
         process.start()
-    found = dict((rank, rest) for rank, *rest in (results.get(timeout=100) for _ in processes))
+    answers = [results.get(timeout=100) for _ in processes]
+    found = {rank: rest for rank, *rest in answers}
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0]
     refused = ["restore() cannot continue", "of which each process has a shard"]
-    for restored, evaluated, hooks, messages in found.values():
+    for restored, _, _, messages in found.values():
         assert restored == 0
-        assert all(text in message for text, message in zip(refused, messages, strict=True))
+        assert all(
+            text in message for text, message in zip(refused, messages, strict=True)
+        )
     assert found[0][1:3] == [["Sequential"] * (UPDATES + 1), 1]
     assert found[1][1:3] == [[], 0]
     assert sorted(path.name for path in tmp_path.glob("*.nc")) == ["ddp.nc"]
 
     plain = new_model().double()
     trajectory = dynamics.open_trajectory(tmp_path / "ddp.nc")
-    assert trajectory["layer"].values.tolist() == [n for n, _ in plain.named_parameters()]
+    assert trajectory["layer"].values.tolist() == [
+        n for n, _ in plain.named_parameters()
+    ]
     for step in range(1, UPDATES + 1):
         plain.zero_grad()
         losses = torch.stack([loss_of(plain, part.double()) for part in INPUTS])

@@ -14,6 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.nn.utils.prune import l1_unstructured
 
 import dynamics
+from analysis import embedding_speed
+from analysis.structures import on_normalised_time
 
 INPUTS = torch.linspace(-2, 2, 48).reshape(12, 4).sin()
 TARGETS = INPUTS.prod(1, keepdim=True)
@@ -133,11 +135,17 @@ class Loop:
 
     def update(self):
         """One update; the loss."""
-        loss = None if isinstance(self.optimizers[0], torch.optim.LBFGS) else self.closure()
+        loss = (
+            None
+            if isinstance(self.optimizers[0], torch.optim.LBFGS)
+            else self.closure()
+        )
         if isinstance(self.optimizers[0], TwoSteps):
             self.optimizers[0].first_step()
             self.closure()
-            before = [self.optimizers[0].state[p]["old"].clone() for p in self.parameters]
+            before = [
+                self.optimizers[0].state[p]["old"].clone() for p in self.parameters
+            ]
             self.optimizers[0].second_step()
         else:
             before = [item.detach().clone() for item in self.parameters]
@@ -209,7 +217,9 @@ OPTIONS = st.fixed_dictionaries(
     },
 )
 LAYERS = st.sets(
-    st.sampled_from(["weight norm", "spectral norm", "batch norm", "dropout", "compiled"])
+    st.sampled_from(
+        ["weight norm", "spectral norm", "batch norm", "dropout", "compiled"]
+    )
 )
 
 
@@ -276,8 +286,14 @@ def check_frames(path, loop, options):
         assert trajectory["status"].values == [1]
         names = [n.replace("_orig_mod.", "") for n, _ in loop.model.named_parameters()]
         in_layer = [
-            trajectory["layer"].values.tolist().index(
-                name if "layers" not in options else "first" if name[0] == "0" else "rest"
+            trajectory["layer"]
+            .values.tolist()
+            .index(
+                name
+                if "layers" not in options
+                else "first"
+                if name[0] == "0"
+                else "rest"
             )
             for name in names
         ]
@@ -334,7 +350,9 @@ def test_weights_that_are_written_after_the_last_call_are_not_its_frame(
     expected = (
         contextlib.nullcontext()
         if every == 1
-        else pytest.warns(RuntimeWarning, match="something else has written to the model")
+        else pytest.warns(
+            RuntimeWarning, match="something else has written to the model"
+        )
     )
     options = {"every": every, "weights": True}
     with expected, dynamics.record(model, sgd(model), path, **options) as recording:
@@ -348,7 +366,9 @@ def test_weights_that_are_written_after_the_last_call_are_not_its_frame(
         assert trajectory["parameter.2.bias"].values[0, -1] == np.float32(bias)
     with (
         pytest.raises(dynamics.RecordingError, match="no restart state at its end"),
-        dynamics.record(model, sgd(model), path, seed=int(trajectory["seed"][0]), **options) as again,
+        dynamics.record(
+            model, sgd(model), path, seed=int(trajectory["seed"][0]), **options
+        ) as again,
     ):
         again.restore()
 
@@ -404,7 +424,11 @@ def update_by_hand(model):
     [
         (unfreeze, "the norms of 2 parameters that are trained since step 5", 8),
         (deepen, "the values of 2 parameters that the model has since step 5", 8),
-        (widen, "no frame is recorded after step 4: parameter.2.weight has the shape", 4),
+        (
+            widen,
+            "no frame is recorded after step 4: parameter.2.weight has the shape",
+            4,
+        ),
         (update_by_hand, "weights have changed since step 4, but no update", 4),
     ],
 )
@@ -488,12 +512,63 @@ def test_second_moments_are_those_of_the_recurrence(tmp_path, optimizer):
     beta = one.param_groups[0]["betas"][1]
     moment, largest = torch.zeros(6, 4, dtype=torch.float64), 0.0
     with dynamics.record(loop.model, one, tmp_path / "m.nc", moments=True) as recording:
-        for update in range(1, UPDATES + 1):
+        for _ in range(UPDATES):
             loop.update()
-            moment = beta * moment + (1 - beta) * loop.model[0].weight.grad.double() ** 2
+            moment = (
+                beta * moment + (1 - beta) * loop.model[0].weight.grad.double() ** 2
+            )
             largest = torch.maximum(moment, torch.as_tensor(largest))
             recording.step()
     used = largest if optimizer == "Adam" else moment  # AMSGrad
     last = dynamics.open_trajectory(tmp_path / "m.nc").isel(run=0, step=-1)
     expected = used / (1 - beta**UPDATES)
     assert_allclose(last["second_moment.0.weight"], expected, rtol=1e-5)
+
+
+class WithoutRate(torch.optim.Optimizer):
+    """Takes steps of a fixed size."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for parameter in self.param_groups[0]["params"]:
+            parameter.sub_(0.01 * parameter.grad.sign())
+
+
+@pytest.mark.parametrize(
+    ("new_optimizer", "times"),
+    [
+        (lambda items: WithoutRate(items), [0, 1, 2, 3, 4]),
+        (lambda items: torch.optim.SGD(items, lr=0.0), [0, 1, 2, 3, 4]),
+        (
+            lambda items: torch.optim.SGD(items, lr=torch.tensor(0.5)),
+            [0, 0.5, 1, 1.5, 2],
+        ),
+    ],
+)
+def test_time_passes_without_a_learning_rate(tmp_path, new_optimizer, times):
+    model = new_model(set())
+    optimizer = new_optimizer(model.parameters())
+    with dynamics.record(model, optimizer, tmp_path / "m.nc") as recording:
+        plain_loop(model, optimizer, 4, recording)
+    trajectory = dynamics.open_trajectory(tmp_path / "m.nc")
+    assert trajectory["time"].values.tolist() == times
+
+
+def test_a_warm_up_from_zero_can_be_analysed(tmp_path):
+    """Speeds of frames between which no time passes are left out."""
+    model, path = new_model(set()), tmp_path / "m.nc"
+    optimizer = sgd(model)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: update / 4)
+    with dynamics.record(model, optimizer, path, embedding="0.weight") as recording:
+        plain_loop(
+            model, optimizer, 8, recording, lambda update: update and scheduler.step()
+        )
+    trajectory = dynamics.open_trajectory(path)
+    used = 0.05 * np.arange(8) / 4
+    assert_allclose(trajectory["time"], np.concatenate([[0], np.cumsum(used)]))
+    speed = embedding_speed(trajectory)[0]
+    assert np.isnan(speed.values).tolist() == [True] * 2 + [False] * 7
+    assert np.isfinite(on_normalised_time(speed.expand_dims("run"))[0, 50:]).all()
