@@ -96,7 +96,7 @@ def _size(count: float) -> str:
 
 def check_trajectory_path(out: str | Path) -> Path:
     """Check the path of a trajectory to be written; return it, or the target of a
-    symbolic link, as an absolute path, which a later change of folder does not affect.
+    symbolic link.
 
     Raises SettingsError.
     """
@@ -115,7 +115,7 @@ def check_trajectory_path(out: str | Path) -> Path:
         if path.exists() and not path.is_file():
             allowed = f"a file; this is a {'folder' if path.is_dir() else 'device'}"
         elif short and named:
-            return path.absolute()
+            return path
     except (OSError, ValueError):
         pass
     raise SettingsError("out", out, allowed)

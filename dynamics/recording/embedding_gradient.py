@@ -66,7 +66,8 @@ class EmbeddingGradient:
     def keep(self, optimizer: Any) -> None:
         """Keep the gradient that the parameter has now, if the optimizer trains it."""
         parameter = named_tensors(self.model).get(self.view.name)
-        if not any(parameter is item for item in parameters_of(optimizer)):
+        trained = any(parameter is item for item in parameters_of(optimizer))
+        if parameter is None or not trained:
             return
         gradient = parameter.grad
         if gradient is None:

@@ -402,7 +402,7 @@ class _CollectedErrors:
 def _checked_path(path: str | Path) -> Path:
     """The path of the file to write. Raises SettingsError, which names the argument."""
     try:
-        return check_trajectory_path(path)
+        return check_trajectory_path(path).absolute()
     except SettingsError as error:
         raise SettingsError("path", error.found, error.allowed) from None
 

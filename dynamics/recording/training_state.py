@@ -209,7 +209,11 @@ class _ModuleCopy:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module, self.training = module, module.training
-        stores = (module._parameters, module._buffers, module._modules)
+        stores: list[dict[str, Any]] = [
+            module._parameters,
+            module._buffers,
+            module._modules,
+        ]
         self.parts = [(store, dict(store)) for store in stores]
 
     def restore(self) -> None:

@@ -140,7 +140,7 @@ class _Optimizer:
 
     identities: list[int]
     """Identities of its parameters."""
-    parameters: list[torch.nn.Parameter]
+    parameters: list[torch.Tensor]
     """Those that are in a layer."""
     hooks: list[Any]
     count: int = 0
@@ -325,16 +325,18 @@ class UpdateNorms:
 
     def _read_gradient(self, optimizer: Any, one: _Optimizer) -> None:
         self.gradient_used(optimizer, self.base + one.count)
-        used = [item for item in one.parameters if item.grad is not None]
-        norms = _norms([item.grad for item in used], loss_scale(optimizer))
+        gradients = {
+            id(item): item.grad for item in one.parameters if item.grad is not None
+        }
+        norms = _norms(list(gradients.values()), loss_scale(optimizer))
         one.gradient = dict.fromkeys(map(id, one.parameters), _NOTHING)
-        one.gradient |= zip(map(id, used), norms, strict=True)
+        one.gradient |= zip(gradients, norms, strict=True)
 
     @torch.no_grad()
     def _measure_update(self, one: _Optimizer) -> None:
         one.is_due = False
         if one.before:
-            moved = torch._foreach_sub(one.parameters, one.before)
+            moved = torch._foreach_sub(one.parameters, list(one.before))
             self._update |= zip(map(id, one.parameters), _norms(moved), strict=True)
 
     def _by_layer(self, norms: Mapping[int, torch.Tensor]) -> np.ndarray:

@@ -202,7 +202,8 @@ class FileRecorder(MemoryRecorder):
         overwrite: bool = False,
     ) -> None:
         super().__init__(description, schedule)
-        self.path, self.identity, self.overwrite = path, identity, overwrite
+        self.path = path.absolute()  # a change of folder does not move the file
+        self.identity, self.overwrite = identity, overwrite
         self.states: dict[int, Arrays] = {}
         self.complete = True
         """Whether a run that ends has all its frames; else it is never done."""
