@@ -169,6 +169,8 @@ class Ensemble(EnsembleArguments):
         backend = selected.backend_name or "auto"
         system = create_system(settings, device, backend=backend)
         check_resources(system, self.runs, schedule, self.record, path)
+        if path is not None:
+            path = path.absolute()  # code of the user may change the folder
         seeds = self.seed + np.arange(self.runs)
         if settings.system not in SYSTEM_KINDS:
             check_first_step(create_external_system(settings, device), seeds)

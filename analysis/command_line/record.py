@@ -24,6 +24,7 @@ from analysis.output.tables import Column
 from dynamics.errors import RecordingError, ReportedError, TrajectoryError
 from dynamics.settings import SettingsError
 from dynamics.settings_text import describe_settings
+from dynamics.trajectory.diverged import mask_not_finite
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -311,7 +312,11 @@ class Analysis:
             "progress": partial(print, file=options.log, flush=True),
         }
         values |= {name: given[name] for name in names if name in given}
-        for path, trajectory in zip(paths, trajectories, strict=True):
+        for path, whole in zip(paths, trajectories, strict=True):
+            trajectory, counts = mask_not_finite(whole)
+            for name, count in counts.items():
+                what = f"{count} of {whole[name].size} values are not finite"
+                print(f"{path.name}: {name}: {what}, left out", file=options.log)
             if "first" in names:
                 values["first"] = first
             with _named_errors(path, len(trajectories) > 1):

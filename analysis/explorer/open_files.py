@@ -17,7 +17,7 @@ from analysis.explorer.catalogue import (
 from analysis.panels.committor_panel import add_committor
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Scene
-from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.parts import unfinished_files
 from dynamics.trajectory.reader import open_trajectory
 
 _Stamp = tuple[tuple[str, int, int], ...]
@@ -71,7 +71,7 @@ class OpenFiles:
 def _file_stamp(path: Path) -> _Stamp:
     """Names, times and sizes of a trajectory's files and results, which change when one
     of them is written; zeros for a file that does not exist."""
-    parts = [] if path.is_file() else [part.path for part in closed_parts(path)]
+    parts = [] if path.is_file() else unfinished_files(path)
     results = [stored_result_path(path, analysis) for analysis in RESULT_ANALYSES]
     stamps = []
     for file in (path, *parts, *results):

@@ -43,12 +43,13 @@ def frame_speeds(embedding: np.ndarray, time: np.ndarray) -> np.ndarray:
     ----------
     embedding : array, shape (..., step, token, axis)
     time : array, shape (step,)
-        Increasing.
+        Not decreasing.
 
     Returns
     -------
     array, shape (..., step)
-        NaN at the first frame.
+        NaN at the first frame, and where no time has passed since the previous one, as
+        at learning rate 0.
 
     Examples
     --------
@@ -59,7 +60,9 @@ def frame_speeds(embedding: np.ndarray, time: np.ndarray) -> np.ndarray:
     """
     x = _check_frames(embedding, time)
     result = np.full(x.shape[:-2], np.nan)
-    result[..., 1:] = _distance(x[..., 1:, :, :], x[..., :-1, :, :]) / np.diff(time)
+    passed = np.diff(time)
+    passed = np.where(passed > 0, passed, np.nan)
+    result[..., 1:] = _distance(x[..., 1:, :, :], x[..., :-1, :, :]) / passed
     return result
 
 
@@ -253,7 +256,8 @@ def resample_evenly(
     before = np.clip(
         np.searchsorted(moment, even, side="right") - 1, 0, len(moment) - 2
     )
-    part = (even - moment[before]) / (moment[before + 1] - moment[before])
+    passed = moment[before + 1] - moment[before]
+    part = np.where(passed > 0, even - moment[before], 1) / np.where(passed, passed, 1)
     # at a frame only its own value is used, even if the next one is NaN
     part = np.where(np.abs(part - np.round(part)) < _NEAR, np.round(part), part)
     low = np.where(part < 1, values[..., before], 0.0) * (1 - part)
@@ -346,10 +350,11 @@ def _check_quantity(values: np.ndarray, time: np.ndarray) -> np.ndarray:
 def _check_time(time: np.ndarray, frames: int) -> None:
     if np.shape(time) != (frames,):
         raise ValueError(f"time: found shape {np.shape(time)}, expected ({frames},)")
-    if not np.isfinite(time).all() or not (np.diff(time) > 0).all():
+    decreases = (np.diff(time) < 0).any() or (frames > 1 and time[-1] == time[0])
+    if not np.isfinite(time).all() or decreases:
         raise ValueError(
-            "time: found values that do not increase, expected finite and increasing"
-            " numbers"
+            "time: found values that do not increase, expected finite numbers that do"
+            " not decrease and are not all the same"
         )
 
 

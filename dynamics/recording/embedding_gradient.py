@@ -1,12 +1,20 @@
 """The gradient of the embedding, kept from the first update after each recorded
 frame."""
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
 
-from dynamics.recording.quantities import ParameterView, Quantity, near_names
-from dynamics.recording.update_norms import loss_scale
+from dynamics.recording.quantities import (
+    ParameterView,
+    Quantity,
+    named_tensors,
+    near_names,
+    plain_name,
+)
+from dynamics.recording.update_norms import loss_scale, parameters_of
 from dynamics.settings import SettingsError
 
 
@@ -17,6 +25,8 @@ class EmbeddingGradient:
 
     Raises SettingsError unless the embedding is a parameter that an optimizer trains.
     """
+
+    is_own: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -34,35 +44,33 @@ class EmbeddingGradient:
             raise SettingsError(
                 "embedding_gradient", kind, "an embedding that is a parameter"
             )
-        named = dict(model.named_parameters(remove_duplicate=False))
-        places = [
-            place
-            for place, optimizer in enumerate(optimizers)
-            if any(
-                parameter is named.get(view.name)
-                for group in optimizer.param_groups
-                for parameter in group["params"]
-            )
-        ]
-        if not places:
+        self.view = dataclasses.replace(view, name=plain_name(view.name))
+        self.model = model
+        parameters = named_tensors(model)
+        parameter = parameters.get(self.view.name)
+        if not any(
+            parameter is item for one in optimizers for item in parameters_of(one)
+        ):
             raise SettingsError(
                 "embedding_gradient",
                 f"the gradient of {view.name}",
-                near_names(view.name, named),
+                near_names(view.name, parameters),
             )
-        self.view, self.parameter, self.place = view, named[view.name], places[0]
-        self.optimizer = optimizers[self.place]
-        self.last = torch.zeros_like(view.of({view.name: self.parameter.detach()}))
+        self.last = torch.zeros_like(self.view.of(parameters).detach())
 
     def __call__(self, model: torch.nn.Module) -> torch.Tensor:
         """The gradient that is kept."""
         return self.last
 
     @torch.no_grad()
-    def keep(self) -> None:
-        """Keep the gradient that the parameter has now."""
-        gradient = self.parameter.grad
+    def keep(self, optimizer: Any) -> None:
+        """Keep the gradient that the parameter has now, if the optimizer trains it."""
+        parameter = named_tensors(self.model).get(self.view.name)
+        trained = any(parameter is item for item in parameters_of(optimizer))
+        if parameter is None or not trained:
+            return
+        gradient = parameter.grad
         if gradient is None:
-            gradient = torch.zeros_like(self.parameter)
+            gradient = torch.zeros_like(parameter)
         dense = gradient.to_dense() if gradient.is_sparse else gradient
-        self.last = self.view.of({self.view.name: dense}) * loss_scale(self.optimizer)
+        self.last = self.view.of({self.view.name: dense}) * loss_scale(optimizer)

@@ -11,7 +11,9 @@ class LightningRecording(TrainingCallback, lightning.Callback):
     """A callback of `lightning.Trainer` that records the module with `dynamics.record`.
 
     The loss is the one that `training_step` returns. Resuming from a checkpoint of
-    Lightning begins a new recording.
+    Lightning begins a new recording. After an exception the frames up to the last
+    update are in the file; another training replaces it with `overwrite=True`. Of
+    several processes, the first one records.
 
     Parameters
     ----------
@@ -50,7 +52,7 @@ class LightningRecording(TrainingCallback, lightning.Callback):
     ) -> None:
         """Record a frame if one is due."""
         loss = outputs["loss"] if isinstance(outputs, dict) else outputs
-        if loss is not None:
+        if loss is not None and self.recording is not None:
             self.losses.append(loss.detach())
         # Lightning has divided it by the number of accumulated mini-batches
         self.record_step(summed=pl_module.automatic_optimization)
@@ -59,4 +61,13 @@ class LightningRecording(TrainingCallback, lightning.Callback):
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
     ) -> None:
         """Finish the file."""
-        self.finish()
+        self.end()
+
+    def on_exception(
+        self,
+        trainer: lightning.Trainer,
+        pl_module: lightning.LightningModule,
+        exception: BaseException,
+    ) -> None:
+        """Keep the frames up to the last update."""
+        self.end(exception)

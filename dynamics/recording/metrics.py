@@ -16,24 +16,36 @@ returns one of them."""
 METRICS = ("loss", "accuracy")
 
 
-def is_finite(loss: Measured) -> bool:
-    """Whether a loss is finite; a tensor on a GPU, whose value would have to be waited
-    for, is not looked at."""
-    if isinstance(loss, Mapping):
-        return all(map(is_finite, loss.values()))
-    if isinstance(loss, torch.Tensor):
-        return loss.device.type != "cpu" or bool(torch.isfinite(loss).all())
-    return not isinstance(loss, float) or bool(np.isfinite(loss))
+def copy_of(measured: Measured) -> Measured:
+    """A loss or accuracy whose tensors do not change any more."""
+    if isinstance(measured, Mapping):
+        return {split: copy_of(value) for split, value in measured.items()}
+    if isinstance(measured, torch.Tensor):
+        return measured.detach().clone()
+    return measured
 
 
-def by_split(name: str, measured: Any) -> dict[str, float]:
-    """Numbers by split; a single number is that of the split train. Raises
-    SettingsError."""
-    measured = measured() if callable(measured) else measured
+def calls_functions(measured: Any) -> bool:
+    """Whether a loss or accuracy is a function, or contains one."""
+    if isinstance(measured, Mapping):
+        return any(map(callable, measured.values()))
+    return callable(measured)
+
+
+def by_split(
+    name: str, measured: Any, restore: Callable[[], None] = lambda: None
+) -> dict[str, float]:
+    """Numbers by split; a single number is that of the split train. `restore` is called
+    after each function. Raises SettingsError."""
+    if callable(measured):
+        measured = measured()
+        restore()
     splits = measured if isinstance(measured, Mapping) else {"train": measured}
     numbers = {}
     for split, value in splits.items():
-        value = value() if callable(value) else value
+        if callable(value):
+            value = value()
+            restore()
         try:
             numbers[str(split)] = float(
                 value.detach() if isinstance(value, torch.Tensor) else value

@@ -8,13 +8,15 @@ from typing import Any, Self
 import numpy as np
 import xarray as xr
 
+from dynamics.errors import RecordingError, TrajectoryError
 from dynamics.settings import SettingsError
-from dynamics.system import State
+from dynamics.system import Arrays, State
 from dynamics.trajectory import recorder
 from dynamics.trajectory.description import RecordingSchedule, RunDescription
 from dynamics.trajectory.netcdf import StackedDatasets, open_group
 from dynamics.trajectory.parts import closed_parts, part_file_name, parts_folder
 from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.recorder import remove_parts
 from dynamics.trajectory.schema import DIVERGED
 
 FIRST_PART_SECONDS = 1.0
@@ -87,22 +89,61 @@ class ModelRecorder(recorder.FileRecorder):
         super().close_part(state, system)
         self.part_took = self.part_since - begin
 
-    def close_part_at_kept_state(self) -> int:
-        """Write a part that ends with the last restart state in memory, without later
-        frames.
+    def close_with_later_frames(self, last: State) -> int:
+        """Write a part that ends with the last restart state in memory, and the frames
+        after it, up to the last one, which are read until the run continues from that
+        state.
 
         Returns the step of the last restart state on disk, from which the run
         continues; 0 if there is none."""
+        frames, folder = self.frames, parts_folder(self.path)
         if self.states:
             step = max(self.states)
             self.frames = {
-                place: frame for place, frame in self.frames.items() if place <= step
+                place: frame for place, frame in frames.items() if place <= step
             }
-            path = parts_folder(self.path) / part_file_name(self.part_begins, step)
+            path = folder / part_file_name(self.part_begins, step)
             self.write(path, Position.at(step), done=False)
             self.states, self.part_begins = {}, step
         parts = closed_parts(self.path)
-        return parts[-1].end if parts else 0
+        begin = parts[-1].end if parts else 0
+        self.frames = {
+            place: frame
+            for place, frame in frames.items()
+            if place > begin or not parts
+        }
+        if self.frames:
+            name = part_file_name(begin, last.step, "frames")
+            self.write(folder / name, last, done=False)
+            self.frames = {}
+        return begin
+
+    def finish_without_state(self, last: State) -> None:
+        """Write the run, whose state at its end is not known, without a restart state
+        there."""
+        self._end_at(last)
+        if self.exists():
+            self.close_with_later_frames(last)
+            self.merge(last)
+        else:
+            self.write(self.path, last, done=True)
+        remove_parts(self.path, closed_parts(self.path))
+
+    def resume(self) -> Arrays | None:
+        """The last restart state on disk. Raises RecordingError if the finished file
+        has none."""
+        finished = self.path.exists() and not self.overwrite
+        if finished and not closed_parts(self.path):
+            try:
+                open_group(self.path, "checkpoint").close()
+            except TrajectoryError:
+                open_group(self.path).close()  # raises if the file is damaged
+                raise RecordingError(
+                    f"{self.path}: has no restart state at its end, as its last weights"
+                    " were changed before the recording ended; overwrite=True replaces"
+                    " it"
+                ) from None
+        return super().resume()
 
     def merge_states(self, states: list[xr.Dataset]) -> StackedDatasets:
         """The restart states of the finished file. States of another size than the last
@@ -124,6 +165,7 @@ class ModelRecorder(recorder.FileRecorder):
         Raises SettingsError if the variables are not those of the parts on disk."""
         self.description = description
         self.discard_existing()
+        remove_parts(self.path, [])  # frames after the restart state
         written = (
             [self.path]
             if self.path.exists()
@@ -158,10 +200,13 @@ class ModelRecorder(recorder.FileRecorder):
     def finish_at(self, now: State, last: State, system: Any) -> None:
         """Write the run, whose number of steps is known now."""
         self.schedule = dataclasses.replace(self.schedule, steps=now.step)
+        self._end_at(last)
+        super().finish_at(now, last, system)
+
+    def _end_at(self, last: State) -> None:
         self.description = dataclasses.replace(
             self.description, attrs={**self.description.attrs, "steps": last.step}
         )
-        super().finish_at(now, last, system)
 
 
 def padded(data: np.ndarray, length: int) -> np.ndarray:

@@ -1,54 +1,199 @@
 """Second moments of the gradients of parameters, from the states of Adam and its
 relatives."""
 
-from collections.abc import Iterable
-from typing import Any
+import collections
+import dataclasses
+import functools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from dynamics.settings import SettingsError
 
 
-def second_moment(
-    optimizer: torch.optim.Optimizer,
-    group: int,
-    parameter: torch.nn.Parameter,
-    model: Any = None,
-) -> torch.Tensor:
-    """Adam's bias-corrected second moment of the gradient of a parameter in a group of
-    the optimizer: zeros before the first update."""
-    state = optimizer.state.get(parameter)
-    if not state:
-        return torch.zeros_like(parameter)
-    if "exp_avg_sq" not in state:
-        raise SettingsError(
-            "moments",
-            type(optimizer).__name__,
-            "an optimizer with second moments, such as Adam",
-        )
-    moment = state.get("max_exp_avg_sq", state["exp_avg_sq"])
-    return moment / (
-        1 - optimizer.param_groups[group]["betas"][1] ** float(state["step"])
+def acting_optimizer(optimizer: Any) -> Any:
+    """The optimizer that makes the steps of another one, in whose attributes it is, as
+    in those of SAM and of wrappers; otherwise the optimizer itself."""
+    for value in vars(optimizer).values():
+        if isinstance(value, torch.optim.Optimizer) and value is not optimizer:
+            return acting_optimizer(value)
+    return optimizer
+
+
+@dataclasses.dataclass(frozen=True)
+class MomentNames:
+    """Where an optimizer keeps second moments and counts its steps."""
+
+    moment: str
+    """Name in the state of a parameter."""
+    count: str
+    """Name in the state of a parameter, or in a parameter group."""
+
+    def updates(self, optimizer: Any, parameter: torch.nn.Parameter) -> float:
+        """The number of updates that the second moment of a parameter has received."""
+        state, group = optimizer.state.get(parameter, {}), _group(optimizer, parameter)
+        return float(state.get(self.count, group.get(self.count, 0)))
+
+    def read(self, optimizer: Any, parameter: torch.nn.Parameter) -> torch.Tensor:
+        """The bias-corrected second moment of a parameter: zeros before its first
+        update."""
+        state, group = optimizer.state.get(parameter, {}), _group(optimizer, parameter)
+        count = self.updates(optimizer, parameter)
+        if self.moment not in state or not count:
+            return torch.zeros_like(parameter)
+        largest = state.get(f"max_{self.moment}", state[self.moment])  # of AMSGrad
+        return largest / (1 - float(group["betas"][1]) ** count)
+
+
+def _group(optimizer: Any, parameter: torch.nn.Parameter) -> dict[str, Any]:
+    """The parameter group of an optimizer that has a parameter."""
+    return next(
+        group
+        for group in optimizer.param_groups
+        if any(parameter is item for item in group["params"])
     )
 
 
-def check_moments(optimizers: Iterable[torch.optim.Optimizer]) -> dict[str, float]:
-    """The values of beta1 and eps, which must be the same for all parameters. Raises
-    SettingsError."""
-    common: dict[str, float] = {}
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            if "betas" not in group or "eps" not in group:
-                name = type(optimizer).__name__
-                raise SettingsError(
-                    "moments", name, "an optimizer with second moments, such as Adam"
-                )
+def moment_names(optimizer: Any) -> MomentNames:
+    """The names by which an optimizer keeps second moments, found in two steps of a
+    twin of it that has one parameter. Raises SettingsError."""
+    gradient = torch.arange(1.0, 5.0).reshape(2, 2) / 4
+    group = optimizer.param_groups[0]
+    for used in (gradient, gradient.to_sparse(1)):
+        parameter = torch.nn.Parameter(
+            torch.zeros(2, 2, device=group["params"][0].device)
+        )
+        parameter.grad = used.to(parameter.device)
+        twin = object.__new__(type(optimizer))
+        twin.__dict__ |= vars(optimizer) | {
+            "state": collections.defaultdict(dict),
+            "param_groups": [{**group, "params": [parameter]}],
+            "_optimizer_step_pre_hooks": collections.OrderedDict(),
+            "_optimizer_step_post_hooks": collections.OrderedDict(),
+        }
+        guard = register_optimizer_step_pre_hook(
+            functools.partial(_refuse_others, twin)
+        )
+        try:
+            type(optimizer).step(twin)
+            state = dict(twin.state[parameter])
+            expected = (1 - float(group["betas"][1])) * gradient.square()
+            moments = [
+                name
+                for name, value in state.items()
+                if isinstance(value, torch.Tensor)
+                and value.shape == expected.shape
+                and torch.allclose(value.cpu().float(), expected, rtol=1e-4, atol=0)
+            ]
+            first = _numbers({**twin.param_groups[0], **state})
+            type(optimizer).step(twin)
+            second = _numbers({**twin.param_groups[0], **twin.state[parameter]})
+        except Exception:  # of an optimizer that takes other gradients
+            continue
+        finally:
+            guard.remove()
+        counts = [n for n, v in first.items() if v == 1 and second.get(n) == 2]
+        if moments and counts:
+            return MomentNames(moments[0], counts[-1])
+    allowed = "an optimizer with second moments, such as Adam"
+    raise SettingsError("moments", type(optimizer).__name__, allowed)
+
+
+def _refuse_others(twin: Any, optimizer: Any, *arguments: Any) -> None:
+    """Do not let the step of a twin make a step of the user's optimizers."""
+    if optimizer is not twin:
+        raise RuntimeError
+
+
+def _numbers(entries: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers among the entries of a state or a group, by name."""
+    return {
+        name: float(value)
+        for name, value in entries.items()
+        if isinstance(value, int | float)
+        or (isinstance(value, torch.Tensor) and value.numel() == 1)
+    }
+
+
+class SecondMoments:
+    """The second moments of the parameters of several optimizers, which must have the
+    same beta1 and eps. Raises SettingsError."""
+
+    def __init__(self, optimizers: Iterable[Any]) -> None:
+        self.names: dict[Any, MomentNames] = {}
+        self.common: dict[str, float] = {}
+        """beta1 and eps."""
+        for optimizer in optimizers:
+            self.add(optimizer)
+
+    def add(self, optimizer: Any) -> None:
+        """Take the moments of its parameters from this optimizer. Raises
+        SettingsError."""
+        acting = acting_optimizer(optimizer)
+        names = moment_names(acting)
+        for group in acting.param_groups:
             values = {"beta1": float(group["betas"][0]), "eps": float(group["eps"])}
-            if common and values != common:
+            if self.common and values != self.common:
                 raise SettingsError(
                     "moments",
-                    f"{common} and {values}",
+                    f"{self.common} and {values}",
                     "the same beta1 and eps for all parameters",
                 )
-            common = values
-    return common
+            self.common = values
+        self.names.pop(acting, None)
+        self.names[acting] = names
+
+    def owner(
+        self, name: str, model: torch.nn.Module
+    ) -> tuple[Any, MomentNames, torch.nn.Parameter]:
+        """The optimizer that was added last among those that have a parameter of this
+        name, the names of its moments, and the parameter. Raises SettingsError if there
+        is none."""
+        parameter = operator.attrgetter(name)(model)
+        for optimizer, names in reversed(self.names.items()):
+            groups = optimizer.param_groups
+            if any(parameter is item for group in groups for item in group["params"]):
+                return optimizer, names, parameter
+        allowed = "a parameter of an optimizer with second moments"
+        raise SettingsError("moments", name, allowed)
+
+    def read(self, name: str, model: torch.nn.Module) -> torch.Tensor:
+        """The second moment of a parameter of this name."""
+        optimizer, names, parameter = self.owner(name, model)
+        return names.read(optimizer, parameter)
+
+    def updates(self, name: str, model: torch.nn.Module) -> float:
+        """The number of updates that this moment has received."""
+        optimizer, names, parameter = self.owner(name, model)
+        return names.updates(optimizer, parameter)
+
+
+@dataclasses.dataclass(frozen=True)
+class MomentUpdates:
+    """A recorded quantity: the numbers of updates of the second moments of the
+    parameters of these names, (parameter,) float64."""
+
+    moments: SecondMoments
+    names: Sequence[str]
+    is_own: ClassVar[bool] = True
+
+    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
+        """The numbers until now."""
+        counts = [self.moments.updates(name, model) for name in self.names]
+        return torch.tensor(counts, dtype=torch.float64)
+
+
+@dataclasses.dataclass(frozen=True)
+class SecondMoment:
+    """A recorded quantity: the second moment of a parameter."""
+
+    moments: SecondMoments
+    name: str
+    is_own: ClassVar[bool] = True
+
+    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
+        """The second moment that the parameter has now."""
+        return self.moments.read(self.name, model)

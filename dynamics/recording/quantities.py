@@ -4,11 +4,11 @@ model."""
 import contextlib
 import dataclasses
 import difflib
-import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from dynamics.provenance import METRIC_VARIABLES
-from dynamics.recording.moments import second_moment
 from dynamics.settings import SettingsError
 from dynamics.system_checks import RESERVED_NAMES
 from dynamics.trajectory.schema import VARIABLES
@@ -215,28 +214,66 @@ def describe(values: Any) -> str:
     )
 
 
-def read_quantities(
-    quantities: Mapping[str, Quantity], model: Any
-) -> dict[str, torch.Tensor]:
-    """The tensors of quantities, detached. Raises SettingsError."""
-    state = model.state_dict()
-    with torch.no_grad():
-        return {
-            name: _read_quantity(quantity, model, state)
-            for name, quantity in quantities.items()
-        }
+_WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+"""What torch.compile and other wrappers of modules add to the names of parameters."""
 
 
-def _read_quantity(
-    quantity: Quantity, model: Any, state: Mapping[str, torch.Tensor]
-) -> torch.Tensor:
-    if callable(quantity):
-        return torch.as_tensor(quantity(model)).detach()
-    return (
-        (ParameterView(quantity) if isinstance(quantity, str) else quantity)
-        .of(state)
-        .detach()
+def plain_name(name: str) -> str:
+    """The name of a parameter without those of wrappers of modules.
+
+    >>> plain_name("blocks._orig_mod.0.weight")
+    'blocks.0.weight'
+    """
+    for wrapper in _WRAPPERS:
+        name = name.replace(wrapper, "")
+    return name
+
+
+def named_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """The parameters of a model by their first names."""
+    return {plain_name(name): item for name, item in model.named_parameters()}
+
+
+def named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters and buffers of a model by all their names."""
+    named = itertools.chain(
+        model.named_parameters(remove_duplicate=False),
+        model.named_buffers(remove_duplicate=False),
     )
+    return {plain_name(name): tensor for name, tensor in named}
+
+
+def read_quantities(
+    quantities: Mapping[str, Quantity],
+    model: torch.nn.Module,
+    restore: Callable[[], None] = lambda: None,
+) -> dict[str, torch.Tensor]:
+    """The tensors of quantities, detached. A name of something that the model computes,
+    such as a weight that is pruned, is read as an attribute. `restore` is called after
+    each function. Raises SettingsError."""
+    tensors = named_tensors(model)
+    result = {}
+    for name, quantity in quantities.items():
+        if callable(quantity):
+            result[name] = torch.as_tensor(quantity(model)).detach()
+            if not getattr(quantity, "is_own", False):
+                restore()
+            continue
+        view = ParameterView(quantity) if isinstance(quantity, str) else quantity
+        view = dataclasses.replace(view, name=plain_name(view.name))
+        if view.name not in tensors:
+            with contextlib.suppress(AttributeError):
+                tensors[view.name] = operator.attrgetter(view.name)(model)
+        result[name] = view.of(tensors).detach()
+    return result
+
+
+def calls_user_code(quantity: Quantity, model: torch.nn.Module) -> bool:
+    """Whether reading a quantity runs code of the user or of the model."""
+    if callable(quantity):
+        return not getattr(quantity, "is_own", False)
+    name = quantity if isinstance(quantity, str) else quantity.name
+    return plain_name(name) not in named_tensors(model)
 
 
 def checked_shape(
@@ -266,7 +303,7 @@ def checked_shape(
     if tensor.is_complex():
         allowed = "real values, for example by torch.view_as_real"
         raise SettingsError(name, f"values of {tensor.dtype}", allowed)
-    if not torch.isfinite(tensor).all():
+    if not callable(quantity) and not torch.isfinite(tensor).all():
         raise SettingsError(
             name, "a value that is not finite", "finite values at the beginning"
         )
@@ -274,139 +311,27 @@ def checked_shape(
     return tuple(tensor.shape)
 
 
-@dataclasses.dataclass(frozen=True)
-class LearningRate:
-    """A recorded quantity: the learning rate of the first parameter group, float64."""
-
-    optimizer: torch.optim.Optimizer
-
-    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
-        """The learning rate that the optimizer has now."""
-        rate = self.optimizer.param_groups[0]["lr"]
-        return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
-
-
-@dataclasses.dataclass(frozen=True)
-class LearningRates:
-    """A recorded quantity: the learning rates of some parameters, (parameter,) float64;
-    0 for one that is in no group of the optimizers."""
-
-    optimizers: Sequence[torch.optim.Optimizer]
-    parameters: Sequence[torch.nn.Parameter]
-
-    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
-        """The learning rates that the optimizers have now."""
-        rates = {
-            id(parameter): float(group["lr"])
-            for optimizer in self.optimizers
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-        }
-        values = [rates.get(id(parameter), 0.0) for parameter in self.parameters]
-        return torch.tensor(values, dtype=torch.float64)
-
-
-@dataclasses.dataclass(frozen=True)
-class MomentUpdates:
-    """A recorded quantity: the numbers of updates that the second moments of some
-    parameters have received, (parameter,) float64."""
-
-    optimizers: Sequence[torch.optim.Optimizer]
-    parameters: Sequence[torch.nn.Parameter]
-
-    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
-        """The numbers until now."""
-        counts = [
-            sum(
-                float(one.state.get(parameter, {}).get("step", 0))
-                for one in self.optimizers
-            )
-            for parameter in self.parameters
-        ]
-        return torch.tensor(counts, dtype=torch.float64)
-
-
-ParameterGroups = Mapping[str, Sequence[torch.nn.Parameter]]
-"""The trained parameters of each layer."""
-
-
-def _trained_parameters(
-    model: torch.nn.Module, groups: ParameterGroups
-) -> dict[str, torch.nn.Parameter]:
-    """The parameters of the optimizers that require gradients, by their names, layer by
-    layer."""
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    optimized = itertools.chain.from_iterable(groups.values())
-    return {
-        names[id(parameter)]: parameter
-        for parameter in optimized
-        if parameter.requires_grad
-    }
-
-
 def recorded_weights(
-    model: torch.nn.Module, groups: ParameterGroups
+    model: torch.nn.Module, trained: Collection[str]
 ) -> dict[str, Quantity]:
-    """The trained parameters and what else the model computes with, by the names of
-    their variables. Parameters that are not trained are recorded as buffers; buffers
-    that are not floating-point or not finite, or not in the state dict, are left out.
-    Raises SettingsError for complex parameters."""
-    state, trained = model.state_dict(), _trained_parameters(model, groups)
-    for name, parameter in trained.items():
-        if parameter.is_complex():
+    """The trained parameters, of these names, and what else the model computes with, by
+    the names of their variables. Parameters that are not trained are recorded as
+    buffers; buffers that are not floating-point or not finite, or not in the state
+    dict, are left out. Raises SettingsError for complex parameters."""
+    state = {plain_name(name) for name in model.state_dict()}
+    parameters = named_parameters(model)
+    for name in trained:
+        if parameters[name].is_complex():
             allowed = "real parameters; variables= can record torch.view_as_real"
-            raise SettingsError("weights", f"{name} of {parameter.dtype}", allowed)
+            what = f"{name} of {parameters[name].dtype}"
+            raise SettingsError("weights", what, allowed)
     result: dict[str, Quantity] = {f"{PARAMETER}{name}": name for name in trained}
-    others = {
-        name: parameter
-        for name, parameter in model.named_parameters()
-        if name not in trained
-    }
-    for name, tensor in (others | dict(model.named_buffers())).items():
+    buffers = {plain_name(name): item for name, item in model.named_buffers()}
+    for name, tensor in {**parameters, **buffers}.items():
         floating = name in state and tensor.is_floating_point()
-        if floating and tensor.isfinite().all():
+        if name not in trained and floating and tensor.isfinite().all():
             result[f"{BUFFER}{name}"] = name
     return result
-
-
-def recorded_moments(
-    model: torch.nn.Module,
-    groups: ParameterGroups,
-    optimizers: Sequence[torch.optim.Optimizer],
-) -> dict[str, Quantity]:
-    """The second moments of the trained parameters, by the names of their variables."""
-    owner = {
-        id(parameter): (optimizer, index)
-        for optimizer in optimizers
-        for index, group in enumerate(optimizer.param_groups)
-        for parameter in group["params"]
-    }
-    return {
-        f"{SECOND_MOMENT}{name}": functools.partial(
-            second_moment, *owner[id(parameter)], parameter
-        )
-        for name, parameter in _trained_parameters(model, groups).items()
-    }
-
-
-def recorded_rates_and_updates(
-    model: torch.nn.Module,
-    groups: ParameterGroups,
-    optimizers: Sequence[torch.optim.Optimizer],
-    moments: bool,
-) -> tuple[dict[str, Quantity], dict[str, str]]:
-    """What curvature needs of the state of the optimizers besides the second moments:
-    the learning rate of each trained parameter, if the optimizers have several groups,
-    and with moments the number of their updates; and the attribute (`TRAINED`) that
-    names the parameters."""
-    trained = _trained_parameters(model, groups)
-    parameters = tuple(trained.values())
-    result: dict[str, Quantity] = {}
-    if sum(len(optimizer.param_groups) for optimizer in optimizers) > 1:
-        result[LEARNING_RATES] = LearningRates(optimizers, parameters)
-    if moments:
-        result[MOMENT_UPDATES] = MomentUpdates(optimizers, parameters)
-    return result, {TRAINED: json.dumps(list(trained))} if result else {}
 
 
 def as_array(values: torch.Tensor) -> np.ndarray:

@@ -12,7 +12,8 @@ from dynamics.trajectory.schema import ACTIVATION
 
 
 class ProbeActivations:
-    """The outputs of modules on a probe, in eval mode, from one forward pass a frame.
+    """The outputs of modules on a probe, in eval mode, from one forward pass a frame,
+    which is made where the training is kept undisturbed.
 
     modules: name of each module by the name of its activation; probe: the argument of
     the model, a tuple of arguments or a dict of them. Raises SettingsError for a name
@@ -46,7 +47,6 @@ class ProbeActivations:
         return self._values.pop(name)
 
     def _run(self, model: torch.nn.Module) -> None:
-        modes = {module: module.training for module in model.modules()}
         hooks = [
             model.get_submodule(module).register_forward_hook(
                 functools.partial(self._keep, name)
@@ -55,18 +55,15 @@ class ProbeActivations:
         ]
         model.eval()
         try:
-            with torch.no_grad():
-                if isinstance(self.probe, Mapping):
-                    model(**self.probe)
-                elif isinstance(self.probe, tuple):
-                    model(*self.probe)
-                else:
-                    model(self.probe)
+            if isinstance(self.probe, Mapping):
+                model(**self.probe)
+            elif isinstance(self.probe, tuple):
+                model(*self.probe)
+            else:
+                model(self.probe)
         finally:
             for hook in hooks:
                 hook.remove()
-            for module, training in modes.items():
-                module.training = training
 
     def _keep(self, name: str, module: Any, arguments: Any, output: Any) -> None:
         first = output[0] if isinstance(output, tuple) else output

@@ -3,12 +3,14 @@
 import contextlib
 import dataclasses
 import functools
+import json
 import signal
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -27,8 +29,9 @@ from dynamics.recording.metrics import (
     METRICS,
     Measured,
     by_split,
+    calls_functions,
+    copy_of,
     describe_splits,
-    is_finite,
     metric_arrays,
     shared_splits,
 )
@@ -40,23 +43,38 @@ from dynamics.recording.model_recorder import (
     Position,
     padded,
 )
-from dynamics.recording.moments import check_moments
+from dynamics.recording.moments import (
+    MomentUpdates,
+    SecondMoment,
+    SecondMoments,
+    acting_optimizer,
+)
+from dynamics.recording.processes import (
+    check_whole_parameters,
+    inner_module,
+    is_distributed,
+    is_first_process,
+    process_count,
+)
 from dynamics.recording.quantities import (
     BUFFER,
+    LEARNING_RATES,
+    MOMENT_UPDATES,
     PARAMETER,
-    LearningRate,
-    LearningRates,
-    MomentUpdates,
+    SECOND_MOMENT,
+    TRAINED,
     ParameterView,
     Quantity,
     as_array,
+    calls_user_code,
     check_initialised,
     check_residues,
     checked_shape,
     describe,
+    named_parameters,
+    named_tensors,
+    plain_name,
     read_quantities,
-    recorded_moments,
-    recorded_rates_and_updates,
     recorded_weights,
     state_signature,
     variable_dims,
@@ -64,6 +82,7 @@ from dynamics.recording.quantities import (
 from dynamics.recording.recorded_activations import ProbeActivations
 from dynamics.recording.recorded_network import check_model
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
+from dynamics.recording.tensor_marks import TensorMarks
 from dynamics.recording.training_copies import training_copies
 from dynamics.recording.training_state import (
     as_optimizers,
@@ -72,15 +91,30 @@ from dynamics.recording.training_state import (
     set_training_state,
     undisturbed,
 )
-from dynamics.recording.update_norms import Layers, UpdateNorms, group_parameters
+from dynamics.recording.update_norms import (
+    Layers,
+    ModelLayers,
+    UpdateNorms,
+    learning_rate,
+    parameters_of,
+)
 from dynamics.run_checks import MAX_STEPS, check_trajectory_path
 from dynamics.settings import RecordedSettings, SettingsError, check_integer, check_real
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
-from dynamics.trajectory.parts import closed_parts
-from dynamics.trajectory.schema import EMBEDDING_LAYER, NORM_VARIABLES
+from dynamics.trajectory.parts import last_step_of, unfinished_files
+from dynamics.trajectory.schema import (
+    EMBEDDING_LAYER,
+    NORM_VARIABLES,
+    NOT_FOLLOWED,
+    must_be_finite,
+)
 
 GRADIENT = "embedding_gradient"
 LEARNING_RATE = "learning_rate"
+NO_RESTORE = (
+    "restore() cannot continue a training of several processes; restore your own"
+    " checkpoints and record with overwrite=True"
+)
 
 
 def record(
@@ -110,7 +144,8 @@ def record(
 
     The result is a context manager around the loop, in which ``recording.step(loss=...,
     accuracy=...)`` is called after each update of the optimizer. The file is a
-    trajectory of one run that every analysis reads.
+    trajectory of one run that every analysis reads. Of a training of several processes
+    the first one records. docs/guides/recording-guarantees.md lists what is promised.
 
     Parameters
     ----------
@@ -118,8 +153,9 @@ def record(
         Of a model compiled by ``torch.compile``, the original module is recorded.
     optimizer : torch.optim.Optimizer or sequence of them
         The optimizers of the model; a step of the trajectory is an update of them.
+        Others that are built later are followed in their steps.
     path : str or Path
-        File to write, NAME.nc.
+        File to write, NAME.nc; a relative path is that of the present folder.
     every : int
         Updates between recorded frames. The state after the last update is recorded
         too.
@@ -161,10 +197,11 @@ def record(
         Patterns of parameter names, such as ``{"mlp": "blocks.*.mlp.*"}``, of which one
         norm each is recorded. Default: each parameter is a layer.
     evaluate : callable, optional
-        Called as ``evaluate(model)`` for each frame, without gradients; returns
+        Called as ``evaluate(model)`` for each frame, without gradients, in the mode
+        that the model has in `step`; returns
         ``{"loss": {"train": ..., "test": ...}, "accuracy": {...}}``, and further
-        numbers by name. A split that it returns replaces that given to `step`. Its
-        random numbers do not change the training.
+        numbers by name. A split that it returns replaces that given to `step`. The
+        training is afterwards as before the call.
     states : mapping of str to object, optional
         What the training depends on besides the model and optimizer, by name:
         schedulers, gradient scalers and other objects with ``state_dict`` and
@@ -211,22 +248,25 @@ def record(
     >>> open_trajectory("mine.nc")["embedding"].shape
     (1, 11, 5, 2)
     """
-    model = getattr(model, "_orig_mod", model)
+    wrapper, model = model, inner_module(model)
+    check_whole_parameters(wrapper)
+    if not is_first_process():
+        return RecordingElsewhere(path)
     check_initialised(model)
-    functions = ModelFile()
-    if model_file is not None:
-        if isinstance(model_file, str | Path):
-            model_file = load_model_file(model_file)
-        functions = model_file
-        weights, modulus = True, modulus or functions.modulus
-        if embedding is None and functions.embedding is not None:
-            embedding = functools.partial(_embedding_of, functions)
     optimizers, states = as_optimizers(optimizer), states or {}
     quantities: dict[str, Quantity] = {}
-    if embedding is not None:
-        quantities["embedding"] = embedding
-    quantities |= {LEARNING_RATE: LearningRate(optimizers[0]), **(variables or {})}
-    with _CollectedErrors() as errors:
+    with undisturbed(wrapper) as restore, _CollectedErrors() as errors:
+        functions = ModelFile()
+        if model_file is not None:
+            if isinstance(model_file, str | Path):
+                model_file = load_model_file(model_file)
+            restore()
+            functions = model_file
+            weights, modulus = True, modulus or functions.modulus
+            if embedding is None and functions.embedding is not None:
+                embedding = functools.partial(_embedding_of, functions)
+        if embedding is not None:
+            quantities["embedding"] = embedding
         checked_path = errors.attempt(_checked_path, path)
         for name, value, low, high in (
             ("every", every, 1, MAX_STEPS),
@@ -237,63 +277,89 @@ def record(
         ):
             errors.attempt(check_integer, name, value, low, high)
         errors.attempt(check_states, states)
-        rate = float(optimizers[0].param_groups[0]["lr"])
+        rate = float(learning_rate(optimizers[0]))
         errors.attempt(check_real, "learning rate of the optimizer", rate)
+        training = Training(wrapper, model, optimizers, states)
+        quantities |= {LEARNING_RATE: LearningRate(training), **(variables or {})}
         if activations:
             outputs = errors.attempt(ProbeActivations, model, activations, probe)
             quantities |= outputs.quantities if outputs else {}
-        groups = errors.attempt(group_parameters, model, optimizers, layers)
-        shapes = {
-            name: errors.attempt(checked_shape, name, quantity, model)
-            for name, quantity in quantities.items()
-        }
+        model_layers = errors.attempt(ModelLayers, model, optimizers, layers)
+        shapes = {}
+        for name, quantity in quantities.items():
+            shapes[name] = errors.attempt(checked_shape, name, quantity, model)
+            restore()
         if not errors.errors:
             rows = shapes["embedding"][0] if embedding is not None else 0
             errors.attempt(check_residues, modulus, embedding, rows)
-        adam = errors.attempt(check_moments, optimizers) if moments else {}
+        second_moments = errors.attempt(SecondMoments, optimizers if moments else [])
         if embedding_gradient:
             gradient = errors.attempt(EmbeddingGradient, embedding, model, optimizers)
             quantities[GRADIENT] = gradient
-    trained: dict[str, str] = {}
-    if weights:
-        quantities |= recorded_weights(model, groups)
-        states_of_optimizers, trained = recorded_rates_and_updates(
-            model, groups, optimizers, moments
-        )
-        quantities = states_of_optimizers | quantities
-    if moments:
-        quantities |= recorded_moments(model, groups, optimizers)
-    if model_file is not None:
-        _check_functions(functions, model, quantities, modulus)
+        errors.raise_all()
+        trained = [
+            name
+            for layer in model_layers.names
+            for name in model_layers.members(layer)
+            if model_layers.parameters[name].requires_grad
+        ]
+        _check_finite(model_layers)
+        if weights:
+            quantities |= recorded_weights(model, trained)
+            quantities[LEARNING_RATES] = LearningRates(training, trained)
+        if moments:
+            quantities[MOMENT_UPDATES] = MomentUpdates(second_moments, trained)
+            quantities |= {
+                f"{SECOND_MOMENT}{name}": SecondMoment(second_moments, name)
+                for name in trained
+            }
+        if model_file is not None:
+            _check_functions(functions, model, quantities, modulus)
+    members = [
+        item
+        for item in model_layers.parameters.values()
+        if id(item) in model_layers.layers
+    ]
     settings = RecordedSettings(
         model=type(model).__name__,
         optimizer="+".join(type(one).__name__ for one in optimizers),
-        parameters=sum(p.numel() for members in groups.values() for p in members),
-        signature=state_signature(model.state_dict()),
+        parameters=sum(item.numel() for item in members),
+        signature=state_signature(
+            {plain_name(name): item for name, item in model.state_dict().items()}
+        ),
         recorded=", ".join(quantities),
         modulus=modulus,
         epoch_steps=epoch_steps,
         time_step=rate,
-        **adam,
+        **second_moments.common,
     )
     seed = torch.initial_seed() % 2**62 if seed is None else seed
-    device = next(iter(groups.values()))[0].device.type
     return Recording(
         checked_path,
-        Training(model, optimizers, states, groups),
+        training,
+        model_layers,
         quantities,
+        second_moments if moments else None,
         evaluate,
         settings,
-        identity_of(settings, 1, seed, every, device=device),
+        identity_of(settings, 1, seed, every, device=members[0].device.type),
         restart_every,
         overwrite,
-        functions.attributes(modulus) | trained,
+        functions.attributes(modulus) | {TRAINED: json.dumps(trained)},
     )
 
 
 def _embedding_of(functions: ModelFile, model: torch.nn.Module) -> torch.Tensor:
     """The embedding (token, axis) of a module by a model file."""
     return embedding_of(functions, model.state_dict())
+
+
+def _check_finite(layers: ModelLayers) -> None:
+    """Raise SettingsError if a parameter of a layer is not finite."""
+    for name, parameter in layers.parameters.items():
+        if id(parameter) in layers.layers and not torch.isfinite(parameter).all():
+            what = f"{name}, of which a value is not finite"
+            raise SettingsError("model", what, "finite parameters at the beginning")
 
 
 def _check_functions(
@@ -331,36 +397,111 @@ class _CollectedErrors:
             self.errors.append(error)
             return None
 
-    def __exit__(self, kind: object, *rest: object) -> None:
-        if kind is None and len(self.errors) > 1:
+    def raise_all(self) -> None:
+        """Raise the errors so far, if there are any."""
+        if len(self.errors) > 1:
             error = SettingsError("", "", "")
             error.args = ("\n".join(map(str, self.errors)),)
             raise error
-        if kind is None and self.errors:
+        if self.errors:
             raise self.errors[0]
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        if kind is None:
+            self.raise_all()
 
 
 def _checked_path(path: str | Path) -> Path:
     """The path of the file to write. Raises SettingsError, which names the argument."""
     try:
-        return check_trajectory_path(path)
+        return check_trajectory_path(path).absolute()
     except SettingsError as error:
         raise SettingsError("path", error.found, error.allowed) from None
 
 
-_OWN_QUANTITIES = (LearningRate, LearningRates, MomentUpdates, EmbeddingGradient)
-"""Classes of functions of the model that do not call the user's code."""
+GroupRates = list[tuple[Sequence[torch.nn.Parameter], Any]]
+"""The parameters and the learning rate of each parameter group."""
+
+
+@dataclasses.dataclass
+class Training:
+    """What a recording observes: a model, as it was given and without wrappers, its
+    optimizers, and other states."""
+
+    wrapper: torch.nn.Module
+    model: torch.nn.Module
+    optimizers: list[Any]
+    states: Mapping[str, Any]
+
+    def undisturbed(
+        self, gradients: bool = False
+    ) -> contextlib.AbstractContextManager[Callable[[], None]]:
+        """A context in which code of the user is called."""
+        return undisturbed(self.wrapper, self.states, gradients)
+
+    def group_rates(self) -> GroupRates:
+        """The parameters and the learning rate of each parameter group."""
+        return [
+            (group["params"], learning_rate(optimizer, index))
+            for optimizer in self.optimizers
+            for index, group in enumerate(optimizer.param_groups)
+        ]
+
+    def tensors(self) -> list[torch.Tensor]:
+        """The parameters and buffers of the model."""
+        return [*self.model.parameters(), *self.model.buffers()]
 
 
 @dataclasses.dataclass(frozen=True)
-class Training:
-    """What a recording observes: a model, its optimizers, other states, and the
-    parameters of each layer."""
+class LearningRate:
+    """A recorded quantity: the learning rate of the first parameter group of the first
+    optimizer, float64; 1 if it has none."""
 
-    model: torch.nn.Module
-    optimizers: Sequence[torch.optim.Optimizer]
-    states: Mapping[str, Any]
-    groups: Mapping[str, Sequence[torch.nn.Parameter]]
+    training: Training
+    is_own: ClassVar[bool] = True
+
+    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
+        """The learning rate that the optimizer has now."""
+        rate = learning_rate(self.training.optimizers[0])
+        return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
+
+
+@dataclasses.dataclass(frozen=True)
+class LearningRates:
+    """A recorded quantity: the learning rates of the trained parameters of these names,
+    (parameter,) float64; 0 for one that no optimizer has."""
+
+    training: Training
+    names: Sequence[str]
+    is_own: ClassVar[bool] = True
+
+    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
+        """The learning rates that the optimizers have now."""
+        return self.with_rates(self.training.group_rates())
+
+    def with_rates(self, rates: GroupRates) -> torch.Tensor:
+        """The learning rates of the parameters, from those of the parameter groups."""
+        by_parameter = {
+            id(parameter): float(rate)
+            for parameters, rate in rates
+            for parameter in parameters
+        }
+        parameters = named_parameters(self.training.model)
+        values = [by_parameter.get(id(parameters[name]), 0.0) for name in self.names]
+        return torch.tensor(values, dtype=torch.float64)
+
+
+class _Call(NamedTuple):
+    """A call of `Recording.step`, with what is read of the training later."""
+
+    updates: int
+    loss: Measured
+    accuracy: Measured
+    rate: Any
+    group_rates: GroupRates
+    modes: list[tuple[torch.nn.Module, bool]]
+    states: list[tuple[Any, Any, int]]
+    """The optimizers, their states, and the lengths of these."""
 
 
 class Recording:
@@ -371,7 +512,9 @@ class Recording:
         self,
         path: Path,
         training: Training,
+        layers: ModelLayers,
         quantities: Mapping[str, Quantity],
+        moments: SecondMoments | None,
         evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None,
         settings: RecordedSettings,
         identity: Mapping[str, Any],
@@ -381,7 +524,9 @@ class Recording:
     ) -> None:
         self.path = path
         self.training = training
+        self.layers = layers
         self.quantities = quantities
+        self.moments = moments
         self.evaluate = evaluate
         self.settings = settings
         self.identity = identity
@@ -394,9 +539,10 @@ class Recording:
             settings, identity, MAX_STEPS, torch.get_num_threads(), 1
         )
         attrs |= {
-            EMBEDDING_LAYER: _embedding_layer(training, quantities.get("embedding")),
+            EMBEDDING_LAYER: _embedding_layer(layers, quantities.get("embedding")),
             **attributes,
         }
+        self._times: dict[int, float] = {}
         unknown = RunDescription(
             {},
             {},
@@ -405,10 +551,21 @@ class Recording:
             settings.time_step,
             settings.epoch_steps,
             attrs,
+            times=self._times,
         )
         self.recorder = ModelRecorder(path, unknown, schedule, identity, overwrite)
         self.diverged_at: int | None = None
-        self._parameters = dict(training.model.named_parameters())
+        self.not_followed: list[str] = []
+        """What of the training could not be recorded, in words."""
+        self._unsaid: list[str] = []
+        self._ends_early = False  # a variable cannot be read any longer
+        self._look_again = False  # optimizers have other parameters than before
+        self._trained_marks, self._other_marks = TensorMarks(), TensorMarks()
+        self._noted: set[tuple[str, str]] = set()
+        self._first_names = set(layers.parameters)
+        self._first_parameters = weakref.WeakValueDictionary(
+            {id(item): item for item in layers.parameters.values()}
+        )
         self._metrics: dict[str, np.ndarray] | None = None  # of the frame of step 0
         self._first: dict[str, np.ndarray] | None = (
             None  # arrays of step 0, until its frame is complete
@@ -419,9 +576,7 @@ class Recording:
         self._must_restore = self._has_begun = self._has_entered = False
         self._in_progress = False
         self._calls_without_update = 0  # of step
-        self._latest_call: tuple[int, Measured, Measured] | None = None
-        """Updates at the latest call of step, and the loss and accuracy that it was
-        given."""
+        self._latest_call: _Call | None = None
         self._state_bytes = 0  # length of the restart states so far
         self._observer: Any = (
             self  # the recorder calls observe and checkpoint, as those of a system
@@ -435,12 +590,13 @@ class Recording:
             held.enter_context(self.recorder)
             self._must_restore = self.recorder.exists() and not self.recorder.overwrite
             self.norms = UpdateNorms(
-                self.training.groups,
-                self.training.optimizers,
+                self.layers,
                 lambda update: self._first is not None or update >= self._next_frame(),
                 self._keep_gradient,
+                self._follow_optimizer,
             )
             held.callback(self.norms.remove)
+            self._look_at_model()
             if not self._must_restore:
                 self._first, self._evaluated = self._read_arrays(), self._evaluate()
             self._held = held.pop_all()
@@ -448,6 +604,8 @@ class Recording:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if not self._in_progress:
+            return
         self._in_progress = False
         with self._held:
             if not self._must_restore:
@@ -462,30 +620,26 @@ class Recording:
     def _keep_after(self, kind: type[BaseException]) -> None:
         """Write what is recorded so far, after an exception in the loop, and say where
         it is."""
-        updates = self.norms.updates
-        misses_frame = updates >= self._next_frame()
         try:
             if self.diverged_at is not None:
                 self._finish()
-            elif self._has_begun and (self.restart_every or misses_frame):
-                self.recorder.close_part_at_kept_state()
             elif self._has_begun:
-                self.recorder.close_part(Position.at(updates), self._observer)
+                self.recorder.close_with_later_frames(Position.at(self._last_step))
         except (ReportedError, OSError) as error:
             print(
                 f"{self.path}: {kind.__name__}; the last frames cannot be written"
                 f" ({error})",
                 file=sys.stderr,
             )
-        parts = closed_parts(self.path)
-        if parts:
+        files = unfinished_files(self.path)
+        if files:
             how = (
                 "recording.restore() continues it, overwrite=True replaces it, and"
                 " dynamics.open_trajectory reads it"
             )
             saved = (
-                f"the recording up to update {parts[-1].end} is kept in"
-                f" {parts[-1].path.parent}"
+                f"the recording up to update {last_step_of(files[-1])} is kept in"
+                f" {files[-1].parent}"
             )
             print(f"{self.path}: {kind.__name__}; {saved}: {how}", file=sys.stderr)
 
@@ -515,12 +669,15 @@ class Recording:
         frames are recorded at the calls. A loss that was computed before the update
         belongs to the weights before it; `evaluate` measures at the recorded weights.
 
+        Warns once, in one line, if something of the training cannot be followed.
+
         Parameters
         ----------
         loss, accuracy : float, tensor, mapping of str to float, or callable, optional
             A number (of split ``train``), numbers by split, or a function that returns
             one of them and is called for recorded frames only; in a mapping too:
-            ``{"train": loss, "test": measure_test_loss}``.
+            ``{"train": loss, "test": measure_test_loss}``. A number that is not finite
+            is recorded as it is.
 
         Raises
         ------
@@ -528,7 +685,7 @@ class Recording:
             If the splits differ from those of the frames before.
         RecordingError
             If the file contains a recording that was not restored, or cannot be
-            written, or if a parameter of the model has been replaced by another.
+            written.
         Interrupted
             After SIGINT or SIGTERM, when everything is on disk.
         """
@@ -539,56 +696,104 @@ class Recording:
                 " replaces it"
             )
             raise UnrestoredRecording(f"{self.path}: exists already; {allowed}")
-        updates = self.norms.updates
-        self._latest_call = updates, loss, accuracy
+        before = self.norms.base
+        updates = self.norms.settle()
+        if (
+            updates == before
+            and self._latest_call is not None
+            and self._trained_marks.values_differ()
+        ):
+            self._note(
+                f"weights have changed since step {updates}, but no update of an"
+                " optimizer of torch was seen"
+            )
+        if self._look_again:
+            self._look_at_model()
         self._calls_without_update += not updates
-        if self.diverged_at is None:
-            self._record_due_frames(updates, loss, accuracy)
-        at_restart = (
-            self._has_begun
-            and self.diverged_at is None
-            and updates % max(1, self.restart_every) == 0
-        )
-        if at_restart and (self._received or self.recorder.part_is_due()):
-            self.recorder.close_part(Position.at(updates), self._observer)
-        elif at_restart and self.restart_every and updates not in self.recorder.states:
-            self.recorder.keep_state(Position.at(updates), self._observer)
+        self._latest_call = self._describe_call(updates, loss, accuracy)
+        if self._is_recording:
+            self._record_due_frames(self._latest_call)
+        self._trained_marks.take(self._trained)
+        self._other_marks.take(self._others)
+        self._say_notes()
+        self._close_due_part(updates)
         if self._received:
             raise Interrupted(
                 self._received.pop(),
                 self.path,
-                self.recorder.close_part_at_kept_state(),
+                self.recorder.close_with_later_frames(Position.at(self._last_step)),
             )
 
-    def _record_due_frames(
-        self, updates: int, loss: Measured, accuracy: Measured
-    ) -> None:
-        if not is_finite(loss):
-            self._end_diverged(updates, "the loss")
+    @property
+    def _is_recording(self) -> bool:
+        return self.diverged_at is None and not self._ends_early
+
+    def _describe_call(self, updates: int, loss: Measured, accuracy: Measured) -> _Call:
+        optimizers = self.training.optimizers
+        modes = []
+        if self._calls_user_code or self.evaluate is not None:
+            modes = [(part, part.training) for part in self.training.model.modules()]
+        return _Call(
+            updates,
+            copy_of(loss),
+            copy_of(accuracy),
+            learning_rate(optimizers[0]),
+            self.training.group_rates(),
+            modes,
+            [
+                (one, one.state, len(one.state))
+                for one in optimizers
+                if hasattr(one, "state")
+            ],
+        )
+
+    def _close_due_part(self, updates: int) -> None:
+        """Write a part or keep a restart state if one is due at this update."""
+        if not (self._has_begun and self._is_recording):
             return
+        if updates % max(1, self.restart_every):
+            return
+        position = Position.at(updates)
+        if self._received or self.recorder.part_is_due():
+            self.recorder.close_part(position, self._observer)
+        elif self.restart_every and updates not in self.recorder.states:
+            self.recorder.keep_state(position, self._observer)
+
+    def _record_due_frames(self, call: _Call) -> None:
+        updates = call.updates
         if self._first is not None:
             if self._metrics is None and (
-                updates > 0 or loss is not None or accuracy is not None
+                updates > 0 or call.loss is not None or call.accuracy is not None
             ):
-                self._metrics = self._read_metrics(loss, accuracy, self._evaluated)
+                self._metrics = self._read_metrics(call, self._evaluated)
             if updates > 0:
                 self._complete_first_frame()
         if updates > 0 and updates >= self._next_frame():
-            self._read_frame(updates, loss, accuracy)
+            self._read_frame(call)
 
-    def _read_frame(self, updates: int, loss: Measured, accuracy: Measured) -> None:
-        frame = self._read_arrays() | self._read_metrics(loss, accuracy)
-        self._add_frame(updates, frame | self._read_norms())
+    def _read_frame(self, call: _Call) -> None:
+        self.norms.refresh()
+        self._look_at_model()
+        try:
+            arrays = self._read_arrays(call)
+        except SettingsError as error:
+            self._end_early(str(error))
+            return
+        frame = arrays | self._read_metrics(call)
+        if LEARNING_RATE in frame and isinstance(
+            self.quantities[LEARNING_RATE], LearningRate
+        ):
+            frame[LEARNING_RATE] = np.array(float(call.rate))
+        rates = self.quantities.get(LEARNING_RATES)
+        if isinstance(rates, LearningRates):
+            frame[LEARNING_RATES] = rates.with_rates(call.group_rates).numpy()
+        self._add_frame(call.updates, frame | self._read_norms())
 
-    def _keep_gradient(self, place: int, updates: int) -> None:
+    def _keep_gradient(self, optimizer: Any, updates: int) -> None:
         """Keep the gradient of the embedding that the first update after a frame
         uses."""
-        if (
-            self.gradient is not None
-            and place == self.gradient.place
-            and updates == max(0, self._last_step)
-        ):
-            self.gradient.keep()
+        if self.gradient is not None and updates == max(0, self._last_step):
+            self.gradient.keep(optimizer)
 
     def _next_frame(self) -> int:
         return (max(self._last_step, 0) // self.every + 1) * self.every
@@ -599,66 +804,193 @@ class Recording:
         norms = self._read_norms()
         norms["update_norm"] = np.zeros_like(norms["update_norm"])
         first, self._first = {**self._first, **(self._metrics or {}), **norms}, None
-        self._add_frame(0, first)
+        self._times[0] = 0.0
+        self._begin(first)
+        self._last, self._last_step = first, 0
+        self.recorder.add(Position.at(0), self._observer)
 
     def _add_frame(self, step: int, frame: dict[str, np.ndarray]) -> None:
-        bad = [
-            name
-            for name, values in frame.items()
-            if values.dtype.kind == "f" and not np.isfinite(values).all()
-        ]
-        if bad and self._last_step < 0:
-            raise RecordingError(
-                f"{self.path}: {bad[0]} is not finite at the beginning"
-            )
-        if bad:
-            self._end_diverged(step, bad[0])
-            return
         for name, before in self._last.items():
             if frame[name].shape != before.shape:
-                raise RecordingError(
-                    f"{self.path}: {name} has the shape {frame[name].shape} at step"
-                    f" {step}, and {before.shape} in the frames before"
+                self._end_early(
+                    f"{name} has the shape {frame[name].shape} at step {step}, and"
+                    f" {before.shape} in the frames before"
                 )
+                return
+        diverged = self._diverged_tensor(frame)
+        if diverged:
+            self._end_diverged(step, diverged)
+            return
         if not self._has_begun:
             self._begin(frame)
+        self._times[step] = float(self.norms.time)
         self._last, self._last_step = frame, step
         self.recorder.add(Position.at(step), self._observer)
 
+    def _diverged_tensor(self, frame: Mapping[str, np.ndarray]) -> str:
+        """The name of weights or moments that are not finite; empty if all are
+        finite."""
+        for name, values in frame.items():
+            of_weights = must_be_finite(name, RecordedSettings.system)
+            if of_weights and not np.isfinite(values).all():
+                return name
+        if np.isfinite(frame["update_norm"]).all():
+            return ""
+        for name, parameter in self.layers.parameters.items():
+            if id(parameter) in self.layers.layers and not parameter.isfinite().all():
+                return name
+        return ""
+
     def _end_diverged(self, step: int, what: str) -> None:
         """End the recording: the run has diverged, and repeats its last frame."""
-        if self._first is not None:
-            raise RecordingError(
-                f"{self.path}: {what} is not finite in the first update"
-            )
         self.diverged_at = max(step, self._last_step + 1)
+        self._times[self.diverged_at] = float(self.norms.time)
         message = (
             f"{what} is not finite at step {step}: the run has diverged, and"
             f" {self.path} ends there"
         )
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warnings.warn(message, RuntimeWarning, stacklevel=6)
+
+    # ------------------------------------------------------- what the training is now
+
+    @property
+    def optimizer(self) -> Any:
+        """The optimizer of the training, or a list of several. Setting it says that
+        another one has taken its place; one whose steps are seen is followed anyway."""
+        optimizers = self.training.optimizers
+        return optimizers[0] if len(optimizers) == 1 else optimizers
+
+    @optimizer.setter
+    def optimizer(self, optimizer: Any) -> None:
+        self.training.optimizers = as_optimizers(optimizer)
+        for one in self.training.optimizers:
+            self._follow_moments(one)
+        self._look_again = True
+
+    def _follow_optimizer(self, optimizer: Any) -> None:
+        """Let an optimizer whose step begins take the place of those that had some of
+        its parameters."""
+        self._look_again = True
+        optimizers = self.training.optimizers
+        if not any(optimizer in (one, acting_optimizer(one)) for one in optimizers):
+            trained = set(map(id, parameters_of(optimizer)))
+            others = [
+                one
+                for one in optimizers
+                if trained.isdisjoint(map(id, parameters_of(one)))
+            ]
+            self.training.optimizers = [optimizer, *others]
+        self._follow_moments(optimizer)
+
+    def _follow_moments(self, optimizer: Any) -> None:
+        if self.moments is None:
+            return
+        try:
+            self.moments.add(optimizer)
+        except SettingsError as error:
+            self._end_early(str(error))
+
+    def _look_at_model(self) -> None:
+        """Find the present parameters and buffers, and note those that cannot be
+        recorded."""
+        self._look_again = False
+        tensors = self.training.tensors()
+        self._trained = [tensor for tensor in tensors if tensor.requires_grad]
+        self._others = [tensor for tensor in tensors if not tensor.requires_grad]
+        model, optimizers = self.training.model, self.norms.optimizers
+        self._calls_user_code = any(
+            calls_user_code(quantity, model) for quantity in self.quantities.values()
+        )
+        since = f"since step {self.norms.updates}"
+        self._note_names(
+            "the norms", self.layers.without_layer(optimizers), f"are trained {since}"
+        )
+        if any(name.startswith(PARAMETER) for name in self.quantities):
+            new = [
+                name
+                for name, item in self.layers.parameters.items()
+                if name not in self._first_names
+                and self._first_parameters.get(id(item)) is not item
+            ]
+            self._note_names("the values", new, f"the model has {since}")
+
+    def _note_names(self, what: str, names: list[str], since: str) -> None:
+        """Note that something of parameters is not recorded, once for each of them."""
+        new = [name for name in names if (what, name) not in self._noted]
+        self._noted |= {(what, name) for name in new}
+        if new:
+            shown = ", ".join(new[:3]) + (", ..." if len(new) > 3 else "")
+            self._note(
+                f"{what} of {len(new)} parameters that {since} are not recorded ({shown})"
+            )
+
+    def _note(self, text: str) -> None:
+        """Note something that the recording cannot follow: it is said at the next call
+        of step, is an attribute of the file, and the run is not done."""
+        if text in self.not_followed:
+            return
+        self.not_followed.append(text)
+        self._unsaid.append(text)
+        description = self.recorder.description
+        attrs = {**description.attrs, NOT_FOLLOWED: "; ".join(self.not_followed)}
+        self.recorder.description = dataclasses.replace(description, attrs=attrs)
+        self.recorder.complete = False
+
+    def _say_notes(self) -> None:
+        unsaid, self._unsaid = self._unsaid, []
+        if unsaid:
+            message = f"{self.path}: {'; '.join(unsaid)}"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+    def _end_early(self, why: str) -> None:
+        """Record no further frames, as a variable cannot be read any longer."""
+        if not self._ends_early:
+            self._ends_early = True
+            self._note(
+                f"no frame is recorded after step {max(0, self._last_step)}: {why}"
+            )
+
+    def _has_been_written(self) -> bool:
+        """Whether something has written to the model or its optimizers since the latest
+        call of step."""
+        assert self._latest_call is not None
+        present = set(map(id, self.training.tensors()))
+        return (
+            not present.issuperset(map(id, self._trained + self._others))
+            or self._trained_marks.have_changed()
+            or self._other_marks.have_changed()
+            or any(
+                one.state is not state or len(state) != length
+                for one, state, length in self._latest_call.states
+            )
+        )
 
     # --------------------------------------------------------------------------- values
 
-    def _read_arrays(self) -> dict[str, np.ndarray]:
-        """The recorded tensors of the model, as arrays. Raises RecordingError if a
-        parameter has been replaced."""
-        now = dict(self.training.model.named_parameters())
-        for name, parameter in self._parameters.items():
-            if now.get(name) is not parameter:
-                raise RecordingError(
-                    f"{self.path}: parameter {name} is no longer that of the beginning;"
-                    " set its values in place, for example by copy_() under"
-                    " torch.no_grad()"
-                )
-        calls = any(
-            callable(quantity) and not isinstance(quantity, _OWN_QUANTITIES)
-            for quantity in self.quantities.values()
-        )
+    def _read_arrays(self, call: _Call | None = None) -> dict[str, np.ndarray]:
+        """The recorded tensors of the model, as arrays. Raises SettingsError if one
+        cannot be read."""
         model = self.training.model
-        with undisturbed(model) if calls else contextlib.nullcontext():
+        if not self._calls_user_code:
             tensors = read_quantities(self.quantities, model)
-        return {name: as_array(tensor) for name, tensor in tensors.items()}
+            return {name: as_array(tensor) for name, tensor in tensors.items()}
+        with self._called_as_at(call) as restore:
+            tensors = read_quantities(self.quantities, model, restore)
+            return {name: as_array(tensor) for name, tensor in tensors.items()}
+
+    @contextlib.contextmanager
+    def _called_as_at(self, call: _Call | None) -> Iterator[Callable[[], None]]:
+        """Call code of the user with the modes of the modules at a call of step."""
+        modes = call.modes if call else []
+        now = [(module, module.training) for module, _ in modes]
+        for module, mode in modes:
+            module.training = mode
+        try:
+            with self.training.undisturbed() as restore:
+                yield restore
+        finally:
+            for module, mode in now:
+                module.training = mode
 
     def _read_norms(self) -> dict[str, np.ndarray]:
         return {
@@ -666,7 +998,7 @@ class Recording:
             "update_norm": self.norms.update,
         }
 
-    def _evaluate(self) -> Mapping[str, Any]:
+    def _evaluate(self, call: _Call | None = None) -> Mapping[str, Any]:
         """What the user's function measures."""
         if self.evaluate is None:
             return {}
@@ -674,9 +1006,8 @@ class Recording:
             raise SettingsError(
                 "evaluate", describe(self.evaluate), "a function of the model"
             )
-        model = self.training.model
-        with undisturbed(model, parameters=True):
-            metrics = self.evaluate(model)
+        with self._called_as_at(call):
+            metrics = self.evaluate(self.training.model)
         if not isinstance(metrics, Mapping):
             raise SettingsError(
                 "evaluate",
@@ -686,24 +1017,30 @@ class Recording:
         return metrics
 
     def _read_metrics(
-        self,
-        loss: Measured,
-        accuracy: Measured,
-        evaluated: Mapping[str, Any] | None = None,
+        self, call: _Call | None, evaluated: Mapping[str, Any] | None = None
     ) -> dict[str, np.ndarray]:
         """Losses, accuracies and other numbers, as arrays; splits that loss and
         accuracy do not share get names of their own, such as accuracy_test."""
-        given = {"loss": loss, "accuracy": accuracy}
-        evaluated = self._evaluate() if evaluated is None else evaluated
-        values = {
-            name: by_split(name, value)
-            for name, value in given.items()
-            if value is not None
-        }
-        for name, value in evaluated.items():
-            values[name] = {**values.get(name, {}), **by_split(name, value)}
+        given = {} if call is None else {"loss": call.loss, "accuracy": call.accuracy}
+        evaluated = self._evaluate(call) if evaluated is None else evaluated
+        has_functions = any(
+            map(calls_functions, (*given.values(), *evaluated.values()))
+        )
+        with contextlib.ExitStack() as context:
+            restore = _nothing
+            if has_functions:
+                undisturbed = self.training.undisturbed(gradients=True)
+                restore = context.enter_context(undisturbed)
+            values = {
+                name: by_split(name, value, restore)
+                for name, value in given.items()
+                if value is not None
+            }
+            for name, value in evaluated.items():
+                numbers = by_split(name, value, restore)
+                values[name] = {**values.get(name, {}), **numbers}
         for fraction in values.get("accuracy", {}).values():
-            if fraction < 0 or fraction > 1 + 1e-6:
+            if np.isfinite(fraction) and not 0 <= fraction <= 1 + 1e-6:
                 raise SettingsError("accuracy", fraction, "a fraction from 0 to 1")
         splits = {name: list(parts) for name, parts in values.items()}
         self._given = splits if self._given is None else self._given
@@ -719,7 +1056,7 @@ class Recording:
         """Set the description of the run; its variables are known once the first frame
         has been read."""
         dims: dict[str, tuple[str, ...]] = {}
-        coords: dict[str, np.ndarray] = {"layer": np.array(list(self.training.groups))}
+        coords: dict[str, np.ndarray] = {"layer": np.array(self.layers.names)}
         for name, values in frame.items():
             if name in METRICS:
                 dims[name] = ("split",)
@@ -755,7 +1092,12 @@ class Recording:
         state = read_training_state(
             training.model, training.optimizers, training.states
         )
-        state |= {"updates": self.norms.updates, "last_step": self._last_step}
+        state |= {
+            "updates": self.norms.updates,
+            "last_step": self._last_step,
+            "time": float(self.norms.time),
+            NOT_FOLLOWED: list(self.not_followed),
+        }
         if self.gradient is not None:
             state[GRADIENT] = self.gradient.last
         data = padded(state_to_bytes(state), self._state_bytes)
@@ -763,37 +1105,47 @@ class Recording:
         return {"step": np.array(position.step), RESTART_STATE: data[None]}
 
     def _finish(self) -> None:
-        updates = self.norms.updates
+        updates, call = self.norms.updates, self._latest_call
         if self._first is not None:
-            self._metrics = self._metrics or self._read_metrics(
-                None, None, self._evaluated
-            )
+            self._metrics = self._metrics or self._read_metrics(None, self._evaluated)
             self._complete_first_frame()
-        missing = ""
-        if self.diverged_at is None and updates > self._last_step:
-            missing = self._record_last_frame(updates)
+        written = (
+            call is not None and call.updates == updates and self._has_been_written()
+        )
+        if self._is_recording and updates > self._last_step:
+            missing = self._record_last_frame(written)
+            if missing:
+                self._note(missing)
         if self.diverged_at is not None:
             self.recorder.add(
                 Position.at(self.diverged_at, self._last_step), self._observer
             )
-        elif missing:
-            warnings.warn(f"{self.path}: {missing}", RuntimeWarning, stacklevel=3)
+        self._say_notes()
         ends = self._last_step if self.diverged_at is None else self.diverged_at
-        now = Position.at(max(updates, ends))
-        self.recorder.finish_at(now, Position.at(ends, self._last_step), self._observer)
+        now, last = Position.at(max(updates, ends)), Position.at(ends, self._last_step)
+        if written:
+            self.recorder.finish_without_state(last)
+        else:
+            self.recorder.finish_at(now, last, self._observer)
 
-    def _record_last_frame(self, updates: int) -> str:
+    def _record_last_frame(self, written: bool) -> str:
         """Record a frame after the last update, which `every` does not divide; or
         return why there is none."""
-        if self._latest_call is None:
+        updates, call = self.norms.updates, self._latest_call
+        if call is None:
             return (
                 f"the optimizer made {updates} updates, but recording.step() was never"
                 " called; call it after each update"
             )
         reason = "recording.step() was not called after them"
-        if self._latest_call[0] == updates:
+        if written:
+            reason = (
+                "after the last call of recording.step() something else has written to"
+                " the model or the state of its optimizer"
+            )
+        elif call.updates == updates:
             try:
-                self._read_frame(*self._latest_call)
+                self._read_frame(call)
                 return ""
             except (SettingsError, RecordingError) as error:
                 reason = str(error)
@@ -823,8 +1175,13 @@ class Recording:
             raise RecordingError(
                 f"{self.path}: restore() was called after the first update"
             )
+        if process_count() > 1 and self.recorder.exists():
+            raise RecordingError(f"{self.path}: {NO_RESTORE}")
         arrays = self.recorder.resume()
         if arrays is None:
+            if self._must_restore:
+                self._must_restore = False
+                self._first, self._evaluated = self._read_arrays(), self._evaluate()
             return 0
         if self.recorder.has_diverged():
             raise RecordingError(
@@ -837,9 +1194,13 @@ class Recording:
         self._last_step = state["last_step"]
         self._first = None
         self._must_restore = False
-        self.norms.counts = [state["updates"]] * len(self.norms.counts)
+        self.norms.base = state["updates"]
+        self.norms.time = state.get("time", self.settings.time_step * state["updates"])
+        for text in state.get(NOT_FOLLOWED, []):
+            self._note(text)
+        self._unsaid = []
         if self.gradient is not None:
-            self.gradient.last = state[GRADIENT].to(self.gradient.parameter.device)
+            self.gradient.last = state[GRADIENT].to(self.gradient.last.device)
         return state["updates"]
 
     # -------------------------------------------------------------- after the recording
@@ -933,21 +1294,62 @@ class Recording:
         return (model for _ in numbers)
 
 
-# ------------------------------------------------------------------------------- layers
+def _nothing() -> None:
+    """Do nothing."""
 
 
-def _embedding_layer(training: Training, embedding: Quantity | None) -> str:
+def _embedding_layer(layers: ModelLayers, embedding: Quantity | None) -> str:
     """The layer that contains the parameter of the embedding; an empty name if there is
     none."""
     name = embedding.name if isinstance(embedding, ParameterView) else embedding
-    parameter = (
-        dict(training.model.named_parameters()).get(name)
-        if isinstance(name, str)
-        else None
-    )
-    layers = (
-        layer
-        for layer, members in training.groups.items()
-        if any(member is parameter for member in members)
-    )
-    return next(layers, "")
+    names = named_tensors(layers.model)
+    parameter = names.get(plain_name(name)) if isinstance(name, str) else None
+    return layers.layers.get(id(parameter), "")
+
+
+class RecordingElsewhere(Recording):
+    """What `record` returns in the processes of a training that do not record."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).absolute()
+        self._is_alone = not is_distributed()
+        self._has_entered = False
+
+    def __enter__(self) -> Self:
+        self._has_entered = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is to be written."""
+
+    def step(self, loss: Measured = None, accuracy: Measured = None) -> None:
+        """Record nothing. Warns at the first call if there is no process group whose
+        first process records."""
+        if self._is_alone and not is_distributed():
+            warnings.warn(
+                f"{self.path}: nothing is recorded, as the launcher of this process says"
+                " that it is not the first of a training; unset its variables, such as"
+                " RANK and SLURM_PROCID, if it trains alone",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._is_alone = False
+
+    def restore(self) -> int:
+        """Return 0. Raises RecordingError if there is a recording to restore."""
+        if self.path.exists() or unfinished_files(self.path):
+            raise RecordingError(f"{self.path}: {NO_RESTORE}")
+        return 0
+
+    def branches(self, *arguments: Any, **options: Any) -> Iterator[torch.nn.Module]:
+        """Raise RecordingError."""
+        raise RecordingError(f"{self.path}: recorded by another process")
+
+    @property
+    def optimizer(self) -> Any:
+        """None: optimizers are not followed."""
+        return None
+
+    @optimizer.setter
+    def optimizer(self, optimizer: Any) -> None:
+        pass

@@ -1,8 +1,10 @@
 """Recording of a model that `transformers.Trainer` trains."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
-from transformers import TrainerCallback
+from transformers import Trainer, TrainerCallback
 
 from dynamics.recording.training_callback import TrainingCallback
 
@@ -12,7 +14,10 @@ class TrainerRecording(TrainingCallback, TrainerCallback):
     `dynamics.record`.
 
     The loss is that of all forward passes before each update, if the model returns one:
-    of the whole batch, also with gradient accumulation. Resuming from a checkpoint of the Trainer begins a new recording.
+    of the whole batch, also with gradient accumulation. Resuming from a checkpoint of
+    the Trainer begins a new recording. After an exception the frames up to the last
+    update are in the file; another training replaces it with `overwrite=True`. Of
+    several processes, the first one records.
 
     Parameters
     ----------
@@ -39,10 +44,10 @@ class TrainerRecording(TrainingCallback, TrainerCallback):
         self, args: Any, state: Any, control: Any, **training: Any
     ) -> None:
         """Begin the recording."""
-        model, optimizer = training["model"], training["optimizer"]
-        optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate wraps it
-        self.begin(model, optimizer, {"scheduler": training["lr_scheduler"]})
-        self._hook = model.register_forward_hook(self._keep_loss, with_kwargs=True)
+        model, scheduler = training["model"], training["lr_scheduler"]
+        self.begin(model, training["optimizer"], {"scheduler": scheduler})
+        if self.recording is not None:
+            self._hook = model.register_forward_hook(self._keep_loss, with_kwargs=True)
 
     def _keep_loss(self, module: Any, arguments: Any, named: Any, output: Any) -> None:
         loss = (
@@ -62,5 +67,30 @@ class TrainerRecording(TrainingCallback, TrainerCallback):
         self, args: Any, state: Any, control: Any, **training: Any
     ) -> None:
         """Finish the file."""
-        self._hook.remove()
-        self.finish()
+        self.end()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Finish the file; after an error keep the frames up to the last update."""
+        if self.recording is not None:
+            self._hook.remove()
+        super().end(error)
+
+
+def _report_exceptions(train: Callable[..., Any]) -> Callable[..., Any]:
+    """`Trainer.train`, which has no event for exceptions, such that it tells those that
+    leave it to its callbacks of this class."""
+
+    @functools.wraps(train)
+    def reporting(trainer: Trainer, *arguments: Any, **options: Any) -> Any:
+        try:
+            return train(trainer, *arguments, **options)
+        except BaseException as error:
+            for callback in trainer.callback_handler.callbacks:
+                if isinstance(callback, TrainerRecording):
+                    callback.end(error)
+            raise
+
+    return reporting
+
+
+Trainer.train = _report_exceptions(Trainer.train)  # type: ignore[method-assign]

@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
-from dynamics.recording.recording import Measured, Recording, record
+from dynamics.recording.metrics import Measured
+from dynamics.recording.processes import is_first_process
+from dynamics.recording.recording import Recording, record
 
 
 class TrainingCallback:
@@ -15,11 +17,10 @@ class TrainingCallback:
     of `dynamics.record`."""
 
     def __init__(self, path: str | Path, **options: Any) -> None:
-        self.path, self.options = path, options
+        self.path, self.options = Path(path).absolute(), options
         self.recording: Recording | None = None
         self.losses: list[torch.Tensor] = []
         """Losses of the mini-batches since the last update."""
-        self._updates = 0
 
     def begin(
         self,
@@ -27,12 +28,17 @@ class TrainingCallback:
         optimizers: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         schedulers: Mapping[str, Any],
     ) -> None:
-        """Begin the recording; its restart states contain the schedulers."""
-        options = {
-            **self.options,
-            "states": {**schedulers, **self.options.get("states", {})},
-        }
-        self.recording = record(model, optimizers, self.path, **options).__enter__()
+        """Begin the recording; its restart states contain the schedulers. A recording
+        that has not ended, of a training that the library begins again, is replaced."""
+        again = self.recording is not None
+        self.end(RuntimeError())
+        states = {**schedulers, **self.options.get("states", {})}
+        options = {**self.options, "states": states}
+        if again:
+            options["overwrite"] = True
+        recording = record(model, optimizers, self.path, **options)
+        if is_first_process():
+            self.recording = recording.__enter__()
 
     def record_step(self, summed: bool = False) -> None:
         """Record a frame if one is due. Its loss is that of all mini-batches whose
@@ -43,13 +49,15 @@ class TrainingCallback:
         if self.losses:
             total = torch.stack(self.losses).sum()
             loss = total if summed else total / len(self.losses)
+        before = self.recording.norms.base
         self.recording.step(loss=loss)
-        if self.recording.norms.updates > self._updates:
-            self._updates = self.recording.norms.updates
+        if self.recording.norms.base > before:
             self.losses.clear()
 
-    def finish(self) -> None:
-        """Finish the file."""
-        if self.recording is not None:
-            self.recording.__exit__(None, None, None)
-            self.recording = None
+    def end(self, error: BaseException | None = None) -> None:
+        """Finish the file; after an error keep the frames up to the last update."""
+        recording, self.recording = self.recording, None
+        self.losses.clear()
+        if recording is not None:
+            kind = None if error is None else type(error)
+            recording.__exit__(kind, error, None)

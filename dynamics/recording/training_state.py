@@ -3,23 +3,36 @@ else it depends on."""
 
 import contextlib
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
 
 
-def as_optimizers(
-    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
-) -> list[torch.optim.Optimizer]:
-    """One or several optimizers as a list."""
-    if isinstance(optimizer, torch.optim.Optimizer):
-        return [optimizer]
-    return list(optimizer)
+def as_optimizers(optimizer: Any) -> list[Any]:
+    """One or several optimizers as a list; of one that only wraps another, as those of
+    accelerate do, the other. Raises SettingsError."""
+    given = [optimizer] if hasattr(optimizer, "param_groups") else optimizer
+    if not isinstance(given, Iterable):
+        given = [given]
+    return [_without_wrapper(one) for one in given]
+
+
+def _without_wrapper(optimizer: Any) -> Any:
+    inner = getattr(optimizer, "optimizer", None)
+    has_hooks = hasattr(optimizer, "_optimizer_step_pre_hooks")
+    if isinstance(inner, torch.optim.Optimizer) and not has_hooks:
+        return _without_wrapper(inner)
+    needed = ("param_groups", "state_dict", "load_state_dict")
+    if not all(hasattr(optimizer, name) for name in needed):
+        allowed = "an optimizer of torch, or a sequence of them"
+        raise SettingsError("optimizer", f"a {type(optimizer).__name__}", allowed)
+    return optimizer
 
 
 def check_states(states: Mapping[str, Any]) -> None:
@@ -46,7 +59,7 @@ def check_states(states: Mapping[str, Any]) -> None:
 
 def read_training_state(
     model: torch.nn.Module,
-    optimizers: Sequence[torch.optim.Optimizer],
+    optimizers: Sequence[Any],
     states: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The state of a model, its optimizers, other objects, and the random generators of
@@ -62,7 +75,7 @@ def read_training_state(
 def set_training_state(
     stored: Mapping[str, Any],
     model: torch.nn.Module,
-    optimizers: Sequence[torch.optim.Optimizer],
+    optimizers: Sequence[Any],
     states: Mapping[str, Any],
 ) -> None:
     """Set a model, its optimizers, other objects and the random generators to a stored
@@ -110,6 +123,10 @@ def _set_state_of(owner: Any, state: Any) -> None:
         owner.load_state_dict(state)
 
 
+_DEVICES = ("cuda", "xpu")
+"""Modules of torch whose devices have random generators of their own."""
+
+
 def read_random_state() -> dict[str, Any]:
     """The state of the global random generators of torch, NumPy and Python."""
     version, values, gauss = random.getstate()
@@ -118,8 +135,12 @@ def read_random_state() -> dict[str, Any]:
         "numpy": np.random.get_state(legacy=False),  # noqa: NPY002 - the global generator, which trainings use
         "python": [version, np.array(values, np.uint64), gauss],
     }
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        state["cuda"] = torch.cuda.get_rng_state_all()
+    for name in _DEVICES:
+        device = getattr(torch, name)
+        if device.is_available() and device.is_initialized():
+            state[name] = device.get_rng_state_all()
+    if torch.backends.mps.is_available():
+        state["mps"] = torch.mps.get_rng_state()
     return state
 
 
@@ -129,30 +150,113 @@ def set_random_state(state: Mapping[str, Any]) -> None:
     random.setstate((version, tuple(map(int, values)), gauss))
     np.random.set_state(state["numpy"])  # noqa: NPY002 - the global generator, which trainings use
     torch.set_rng_state(state["torch"])
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])
+    for name in _DEVICES:
+        if name in state and getattr(torch, name).is_available():
+            getattr(torch, name).set_rng_state_all(state[name])
+    if "mps" in state and torch.backends.mps.is_available():
+        torch.mps.set_rng_state(state["mps"])
 
 
 @contextlib.contextmanager
-def undisturbed(model: torch.nn.Module, parameters: bool = False) -> Iterator[None]:
-    """Keep a model's buffers, modes and, if required, parameters and the random
-    generators unchanged while a user's function is called, which may update running
-    statistics or remove parts of the model. Gradients are not recorded."""
-    random_state = read_random_state()
-    modes = [(module, module.training) for module in model.modules()]
-    tensors = [*model.buffers(), *(model.parameters() if parameters else ())]
-    copies = [tensor.detach().clone() for tensor in tensors]
-    buffers = [(module, dict(module._buffers)) for module in model.modules()]
-    try:
-        with torch.no_grad():
-            yield
-    finally:
+def undisturbed(
+    model: torch.nn.Module,
+    states: Mapping[str, Any] | None = None,
+    gradients: bool = False,
+) -> Iterator[Callable[[], None]]:
+    """Call functions of the user such that they leave no trace in the training.
+
+    Yields a function that is to be called between two of them. Afterwards the
+    modules of the model have the parts, modes, parameters, gradients and
+    buffers of before, and torch its default type and, as NumPy, Python and the
+    generators among the `states`, its random numbers. Unless `gradients`, operations
+    are not recorded for derivatives."""
+    generators = {
+        name: state
+        for name, state in (states or {}).items()
+        if isinstance(state, torch.Generator | np.random.Generator)
+    }
+    random_states = {name: _state_of(owner) for name, owner in generators.items()}
+    random_state, dtype = read_random_state(), torch.get_default_dtype()
+    modules = [_ModuleCopy(module) for module in model.modules()]
+    tensors = [
+        _TensorCopy(tensor)
+        for tensor in (*model.parameters(), *model.buffers())
+        if not is_lazy(tensor)
+    ]
+    is_recorded = gradients and torch.is_grad_enabled()
+
+    def restore() -> None:
+        torch.set_default_dtype(dtype)
         set_random_state(random_state)
-        for module, training in modes:
-            module.training = training
-        for module, of_module in buffers:
-            module._buffers.update(of_module)
+        for name, owner in generators.items():
+            _set_state_of(owner, random_states[name])
+        for module_copy in modules:
+            module_copy.restore()
         with torch.no_grad():
-            for tensor, copy in zip(tensors, copies, strict=True):
-                if not torch.equal(tensor, copy):
-                    tensor.copy_(copy)
+            for tensor_copy in tensors:
+                tensor_copy.restore()
+        torch.set_grad_enabled(is_recorded)
+
+    with torch.set_grad_enabled(is_recorded):
+        try:
+            yield restore
+        finally:
+            restore()
+
+
+class _ModuleCopy:
+    """The mode of a module, and its parameters, buffers and modules by name."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module, self.training = module, module.training
+        stores: list[dict[str, Any]] = [
+            module._parameters,
+            module._buffers,
+            module._modules,
+        ]
+        self.parts = [(store, dict(store)) for store in stores]
+
+    def restore(self) -> None:
+        self.module.training = self.training
+        for store, parts in self.parts:
+            store.clear()
+            store.update(parts)
+
+
+class _TensorCopy:
+    """The values of a parameter or buffer, and the gradient of a parameter."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor, self.data = tensor, tensor.detach()
+        self.values = self.data.clone()
+        self.requires_grad = tensor.requires_grad
+        self.gradient = tensor.grad if tensor.is_leaf else None
+        if self.gradient is not None:
+            self.gradient_values = self.gradient.detach().clone()
+
+    def restore(self) -> None:
+        """Set the tensor to its values of before; those that are still the same are not
+        written to."""
+        tensor, gradient = self.tensor, self.gradient
+        if not _is_same(tensor, self.data):
+            tensor.data = self.data
+        if not torch.equal(tensor, self.values):
+            tensor.copy_(self.values)
+        if tensor.is_leaf:
+            tensor.requires_grad_(self.requires_grad)
+            tensor.grad = gradient
+        if gradient is None:
+            return
+        if gradient.is_sparse:
+            tensor.grad = self.gradient_values
+        elif not torch.equal(gradient, self.gradient_values):
+            gradient.detach().copy_(self.gradient_values)
+
+
+def _is_same(tensor: torch.Tensor, data: torch.Tensor) -> bool:
+    """Whether a tensor has the type and memory of another one."""
+    return (tensor.dtype, tensor.shape, tensor.data_ptr()) == (
+        data.dtype,
+        data.shape,
+        data.data_ptr(),
+    )

@@ -1,207 +1,371 @@
-"""Norms of the gradients and updates of a model, measured around the steps of its
-optimizers.
+"""Norms of the gradients and updates of a model, measured around the steps of the
+optimizers that train it.
 
 The gradients are those that the optimizer uses: after accumulation over several
 backward passes, after clipping, and after a gradient scaler has divided them by its
 scale."""
 
+import dataclasses
 import fnmatch
-import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from dynamics.recording.quantities import near_names
+from dynamics.recording.quantities import named_parameters, near_names
 from dynamics.settings import SettingsError
 
 Layers = Mapping[str, str | Sequence[str]]
 """Patterns of parameter names, such as "blocks.*.mlp.*", by the name of a layer."""
 
 
-def parameter_ids(optimizers: Sequence[torch.optim.Optimizer]) -> set[int]:
-    """The identities of the parameters that the optimizers train."""
-    return {
-        id(parameter)
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    }
+def parameters_of(optimizer: Any) -> list[torch.nn.Parameter]:
+    """The parameters of an optimizer, group by group."""
+    return [item for group in optimizer.param_groups for item in group["params"]]
 
 
-def group_parameters(
-    model: torch.nn.Module,
-    optimizers: Sequence[torch.optim.Optimizer],
-    layers: Layers | None,
-) -> dict[str, list[torch.nn.Parameter]]:
-    """The parameters that the optimizers train, by layer: each parameter is a layer,
-    unless `layers` groups them.
+class ModelLayers:
+    """The layers of which norms are recorded, and the parameters that each has now.
 
-    Raises SettingsError if a pattern matches nothing or a parameter is in two layers.
-    """
-    trained = parameter_ids(optimizers)
-    named = {
-        name: parameter
-        for name, parameter in model.named_parameters()
-        if id(parameter) in trained
-    }
-    if not named:
-        raise SettingsError(
-            "optimizer",
-            "no parameter of the model",
-            "an optimizer of this model's parameters",
-        )
-    if layers is None:
-        return {name: [parameter] for name, parameter in named.items()}
-    if not layers:
-        raise SettingsError("layers", "no layer", "one layer or more, or None")
-    groups: dict[str, list[torch.nn.Parameter]] = {}
-    layer_of: dict[str, str] = {}
-    for layer, patterns in layers.items():
-        patterns = [patterns] if isinstance(patterns, str) else list(patterns)
-        for pattern in patterns:
-            names = fnmatch.filter(named, pattern)
-            if not names:
-                raise SettingsError(
-                    f"layers[{layer!r}]", repr(pattern), near_names(pattern, named)
-                )
-            for name in names:
-                if layer_of.setdefault(name, layer) != layer:
-                    raise SettingsError(
-                        f"layers[{layer!r}]",
-                        name,
-                        f"one layer each; it is in {layer_of[name]!r} too",
-                    )
-        groups[layer] = [
-            parameter
-            for name, parameter in named.items()
-            if layer_of.get(name) == layer
-        ]
-    return groups
-
-
-class UpdateNorms:
-    """Counts the updates of a model's optimizers, and measures the norms of the last
-    one. The norms stay on the device until they are read.
-
-    is_wanted: called with the number of an update that was made; whether its norm is
-    measured at once, and not when it is read. gradient_used: called
-    with the index of an optimizer and the number of its updates before, while the
-    parameters have the gradients of its next one. If a step computes the gradients
-    itself, in a closure, they are those of its last evaluation: with several of them,
-    as by LBFGS, at weights within the step."""
+    By default each parameter that an optimizer trains is a layer; `patterns` groups
+    them. A parameter that takes the name of another one also takes its layer. Raises
+    SettingsError if a pattern matches nothing or a parameter is in two layers."""
 
     def __init__(
         self,
-        groups: Mapping[str, Sequence[torch.nn.Parameter]],
-        optimizers: Sequence[torch.optim.Optimizer],
-        is_wanted: Callable[[int], bool],
-        gradient_used: Callable[[int, int], None],
+        model: torch.nn.Module,
+        optimizers: Sequence[Any],
+        patterns: Layers | None,
     ) -> None:
-        self.groups = groups
+        trained = {id(item) for one in optimizers for item in parameters_of(one)}
+        named = named_parameters(model)
+        names = [name for name, item in named.items() if id(item) in trained]
+        if not names:
+            raise SettingsError(
+                "optimizer",
+                "no parameter of the model",
+                "an optimizer of this model's parameters",
+            )
+        self.model, self.patterns = model, patterns
+        self.layer_of = (
+            {name: name for name in names}
+            if patterns is None
+            else _layers_by_pattern(names, patterns)
+        )
+        self.names = list(dict.fromkeys(patterns or names))
+        self.parameters: dict[str, torch.nn.Parameter] = {}
+        """All parameters of the model by their present names."""
+        self.layers: dict[int, str] = {}
+        """The layer of a parameter by its identity."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Find the present parameters of the model."""
+        before = {
+            id(item): self.layers.get(id(item)) for item in self.parameters.values()
+        }
+        self.parameters = named_parameters(self.model)
+        self.layers = {}
+        for name, item in self.parameters.items():
+            layer = before.get(id(item)) or self.layer_of.get(name)
+            if layer is None and self.patterns is not None:
+                layer = next(iter(_matching_layers(name, self.patterns)), None)
+            if layer is not None:
+                self.layers[id(item)] = layer
+
+    def members(self, layer: str) -> list[str]:
+        """The names of the parameters of a layer."""
+        return [
+            n
+            for n, item in self.parameters.items()
+            if self.layers.get(id(item)) == layer
+        ]
+
+    def without_layer(self, optimizers: Iterable[Any]) -> list[str]:
+        """The names of trained parameters that are in no layer, unless patterns have
+        left them out."""
+        trained = {id(item) for one in optimizers for item in parameters_of(one)}
+        return [
+            name
+            for name, item in self.parameters.items()
+            if self.patterns is None
+            and id(item) in trained
+            and item.requires_grad
+            and id(item) not in self.layers
+        ]
+
+
+def _matching_layers(name: str, patterns: Layers) -> list[str]:
+    """The layers of which a pattern matches the name of a parameter."""
+    return [
+        layer
+        for layer, words in patterns.items()
+        if any(fnmatch.fnmatchcase(name, word) for word in _as_list(words))
+    ]
+
+
+def _as_list(words: str | Sequence[str]) -> list[str]:
+    return [words] if isinstance(words, str) else list(words)
+
+
+def _layers_by_pattern(names: Sequence[str], patterns: Layers) -> dict[str, str]:
+    """The layer of each parameter that a pattern matches. Raises SettingsError."""
+    if not patterns:
+        raise SettingsError("layers", "no layer", "one layer or more, or None")
+    for layer, words in patterns.items():
+        for word in _as_list(words):
+            if not fnmatch.filter(names, word):
+                near = near_names(word, names)
+                raise SettingsError(f"layers[{layer!r}]", repr(word), near)
+    result = {}
+    for name in names:
+        layers = _matching_layers(name, patterns)
+        if len(layers) > 1:
+            raise SettingsError(
+                f"layers[{layers[1]!r}]",
+                name,
+                f"one layer each; it is in {layers[0]!r} too",
+            )
+        if layers:
+            result[name] = layers[0]
+    return result
+
+
+@dataclasses.dataclass
+class _Optimizer:
+    """What is known of an optimizer that trains the model."""
+
+    identities: list[int]
+    """Identities of its parameters."""
+    parameters: list[torch.Tensor]
+    """Those that are in a layer."""
+    hooks: list[Any]
+    count: int = 0
+    """Updates since the last call of `UpdateNorms.settle`."""
+    before: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    """Values of the parameters before the last update."""
+    gradient: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)
+    """Norms of the gradient of the update that is being made."""
+    rate: Any = 0.0
+    is_due: bool = False
+    """Whether the norms of the last update are still to be measured."""
+
+
+class UpdateNorms:
+    """Counts the updates that optimizers make to a model, and measures the norms of the
+    last one. The norms stay on the device until they are read.
+
+    Every optimizer of torch whose step trains parameters of the model is followed, also
+    one that is built later. Of an optimizer that calls another one in its step, the
+    outer step is the update. With several optimizers the number of updates between two
+    calls of `settle` is the largest of theirs.
+
+    is_wanted: called with the number of an update that was made; whether its norm is
+    measured at once, and not when it is read. gradient_used: called
+    with an optimizer and the number of updates before, while the
+    parameters have the gradients of its next one. If a step computes the gradients
+    itself, in a closure, they are those of its last evaluation: with several of them,
+    as by LBFGS, at weights within the step. joined: called with an optimizer that is
+    seen for the first time, or whose parameters are others than before."""
+
+    def __init__(
+        self,
+        layers: ModelLayers,
+        is_wanted: Callable[[int], bool],
+        gradient_used: Callable[[Any, int], None],
+        joined: Callable[[Any], None],
+    ) -> None:
+        self.layers = layers
         self.is_wanted = is_wanted
         self.gradient_used = gradient_used
-        self.counts = [0] * len(optimizers)
-        self._before: list[list[torch.Tensor]] = [[] for _ in optimizers]
-        self._is_due = [False] * len(optimizers)
-        """Whether the norm of the last update is still to be measured."""
-        self._owned = []
-        for optimizer in optimizers:
-            ids = parameter_ids([optimizer])
-            owned = [
-                [p for p in members if id(p) in ids] for members in groups.values()
-            ]
-            self._owned.append(owned)
-        nothing = _GroupNorms([], [0] * len(groups), 1.0)
-        self._gradient, self._update = ([nothing] * len(optimizers) for _ in range(2))
-        self._last_gradient = nothing
-        """Norms of the gradient before the update that is being made."""
-        self._hooks = []
-        for index, optimizer in enumerate(optimizers):
-            before, after = self._before_update(index), self._after_update(index)
-            self._hooks.append(optimizer.register_step_pre_hook(before))
-            self._hooks.append(optimizer.register_step_post_hook(after))
+        self.joined = joined
+        self.base = 0
+        """Updates at the last call of `settle`."""
+        self.time: Any = 0.0
+        """Sum of the learning rates that the updates used."""
+        self._since = 0
+        self._optimizers: weakref.WeakKeyDictionary[Any, _Optimizer | None] = (
+            weakref.WeakKeyDictionary()
+        )
+        """All that have been seen; None for those that train other models."""
+        self._active: list[Any] = []
+        """Optimizers whose step is running, the outermost first."""
+        self._gradient: dict[int, torch.Tensor] = {}
+        self._update: dict[int, torch.Tensor] = {}
+        self._hook = register_optimizer_step_pre_hook(self._look_at)
 
     @property
     def gradient(self) -> np.ndarray:
         """Norms (layer,) of the gradient that the last update used, float32."""
-        return _joint_norms(self._gradient)
+        return self._by_layer(self._gradient)
 
     @property
     def update(self) -> np.ndarray:
         """Norms (layer,) of the last update, float32."""
-        for index in np.flatnonzero(self._is_due).tolist():
-            self._measure_update(index)
-        return _joint_norms(self._update)
+        for one in self._optimizers.values():
+            if one is not None and one.is_due:
+                self._measure_update(one)
+        return self._by_layer(self._update)
 
     @property
     def updates(self) -> int:
-        """Number of updates: the largest of the optimizers' counts."""
-        return max(self.counts)
+        """Number of updates."""
+        return self.base + self._since
+
+    @property
+    def optimizers(self) -> list[Any]:
+        """The optimizers that have been seen to train the model."""
+        return [key for key, one in self._optimizers.items() if one is not None]
+
+    def settle(self) -> int:
+        """Number of updates; later ones of any optimizer count from here."""
+        if self._active:  # its step has ended in an error
+            self._end_update(self._active[0], (), {})
+        self.base, self._since = self.updates, 0
+        for one in self._optimizers.values():
+            if one is not None:
+                one.count = 0
+        return self.base
+
+    def refresh(self) -> None:
+        """Look at the present parameters of the model, and at each optimizer again when
+        it makes its next update."""
+        before = self.layers.layers
+        self.layers.refresh()
+        if self.layers.layers == before:
+            return
+        for key, one in list(self._optimizers.items()):
+            if one is None:
+                del self._optimizers[key]
+            else:
+                one.identities = []
+        for norms in (self._gradient, self._update):
+            for place in set(norms) - set(self.layers.layers):
+                del norms[place]
 
     def remove(self) -> None:
         """Remove the hooks from the optimizers."""
-        for hook in self._hooks:
-            hook.remove()
+        self._hook.remove()
+        for one in self._optimizers.values():
+            for hook in one.hooks if one is not None else ():
+                hook.remove()
 
-    def _before_update(self, index: int) -> Callable[..., None]:
-        def hook(
-            optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]
-        ) -> None:
-            self._last_gradient = self._gradient[index]
-            self._keep_weights(index)
-            if not has_closure(args, kwargs):  # else the step computes the gradients
-                self._read_gradient(index, optimizer)
-
-        return hook
-
-    def _after_update(self, index: int) -> Callable[..., None]:
-        def hook(
-            optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]
-        ) -> None:
-            # set by a gradient scaler for fused optimizers
-            skipped = getattr(optimizer, "found_inf", None)
-            if skipped is not None and bool(torch.as_tensor(skipped).any()):
-                self._gradient[index] = self._last_gradient
-                return
-            if has_closure(args, kwargs):
-                self._read_gradient(index, optimizer)
-            self.counts[index] += 1
-            self._is_due[index] = True
-            if self.is_wanted(self.counts[index]):
-                self._measure_update(index)
-
-        return hook
-
-    def _weights(self, index: int) -> list[torch.Tensor]:
-        """The parameters of an optimizer, layer by layer."""
-        return list(itertools.chain.from_iterable(self._owned[index]))
-
-    @torch.no_grad()
-    def _keep_weights(self, index: int) -> None:
-        weights = self._weights(index)
-        if not self._before[index]:
-            self._before[index] = [torch.empty_like(weight) for weight in weights]
-        torch._foreach_copy_(self._before[index], weights)
-
-    def _read_gradient(self, index: int, optimizer: torch.optim.Optimizer) -> None:
-        self.gradient_used(index, self.counts[index])
-        gradients = [
-            [parameter.grad for parameter in members if parameter.grad is not None]
-            for members in self._owned[index]
+    def _look_at(self, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]) -> None:
+        """Follow an optimizer whose step begins if it trains parameters of the
+        model."""
+        identities = list(map(id, parameters_of(optimizer)))
+        one = self._optimizers.get(optimizer)
+        if one is not None and one.identities == identities:
+            return
+        if one is None and optimizer in self._optimizers:
+            return
+        self.layers.refresh()
+        present = {id(item) for item in self.layers.parameters.values()}
+        if not present.intersection(identities):
+            self._optimizers[optimizer] = None
+            return
+        if one is None:
+            hooks = [
+                optimizer.register_step_pre_hook(self._begin_update),
+                optimizer.register_step_post_hook(self._end_update),
+            ]
+            one = _Optimizer([], [], hooks)
+            self._optimizers[optimizer] = one
+        one.identities, one.before = identities, []
+        one.parameters = [
+            item for item in parameters_of(optimizer) if id(item) in self.layers.layers
         ]
-        self._gradient[index] = _group_norms(gradients, loss_scale(optimizer))
+        self.joined(optimizer)
+
+    def _begin_update(
+        self, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
+    ) -> None:
+        self._active.append(optimizer)
+        one = self._optimizers[optimizer]
+        assert one is not None
+        if len(self._active) > 1:
+            return
+        one.rate = learning_rate(optimizer)
+        self._keep_weights(one)
+        if not has_closure(args, kwargs):  # else the step computes the gradients
+            self._read_gradient(optimizer, one)
+
+    def _end_update(
+        self, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
+    ) -> None:
+        while self._active and self._active.pop() is not optimizer:
+            pass
+        one = self._optimizers[optimizer]
+        assert one is not None
+        if self._active:
+            return
+        # set by a gradient scaler for fused optimizers
+        skipped = getattr(optimizer, "found_inf", None)
+        if skipped is not None and bool(torch.as_tensor(skipped).any()):
+            return
+        if has_closure(args, kwargs):
+            self._read_gradient(optimizer, one)
+        self._gradient |= one.gradient
+        one.count += 1
+        if one.count > self._since:
+            self._since, self.time = one.count, self.time + one.rate
+        one.is_due = True
+        if self.is_wanted(self.base + one.count):
+            self._measure_update(one)
 
     @torch.no_grad()
-    def _measure_update(self, index: int) -> None:
-        self._is_due[index] = False
-        moved = iter(torch._foreach_sub(self._weights(index), self._before[index]))
-        groups = [[next(moved) for _ in members] for members in self._owned[index]]
-        self._update[index] = _group_norms(groups)
+    def _keep_weights(self, one: _Optimizer) -> None:
+        if not one.before:
+            one.before = [torch.empty_like(weight) for weight in one.parameters]
+        if one.before:
+            torch._foreach_copy_(one.before, one.parameters)
+
+    def _read_gradient(self, optimizer: Any, one: _Optimizer) -> None:
+        self.gradient_used(optimizer, self.base + one.count)
+        gradients = {
+            id(item): item.grad for item in one.parameters if item.grad is not None
+        }
+        norms = _norms(list(gradients.values()), loss_scale(optimizer))
+        one.gradient = dict.fromkeys(map(id, one.parameters), _NOTHING)
+        one.gradient |= zip(gradients, norms, strict=True)
+
+    @torch.no_grad()
+    def _measure_update(self, one: _Optimizer) -> None:
+        one.is_due = False
+        if one.before:
+            moved = torch._foreach_sub(one.parameters, list(one.before))
+            self._update |= zip(map(id, one.parameters), _norms(moved), strict=True)
+
+    def _by_layer(self, norms: Mapping[int, torch.Tensor]) -> np.ndarray:
+        """The norm of each layer (layer,) from those of the parameters, float32."""
+        squares = dict.fromkeys(self.layers.names, 0.0)
+        devices: dict[torch.device, list[int]] = {}
+        for place, norm in norms.items():
+            devices.setdefault(norm.device, []).append(place)
+        for places in devices.values():
+            values = torch.stack([norms[place].double() for place in places]).tolist()
+            for place, value in zip(places, values, strict=True):
+                if place in self.layers.layers:
+                    squares[self.layers.layers[place]] += value**2
+        return np.sqrt(list(squares.values())).astype(np.float32)
 
 
-def loss_scale(optimizer: torch.optim.Optimizer) -> float:
+_NOTHING = torch.zeros(())
+
+
+def learning_rate(optimizer: Any, group: int = 0) -> Any:
+    """The learning rate of a parameter group of an optimizer, a float or a tensor that
+    later changes of the rate leave as it is; 1 if there is none."""
+    rate = optimizer.param_groups[group].get("lr")
+    if isinstance(rate, torch.Tensor):
+        return rate.detach().double().reshape(()).clone()
+    return 1.0 if rate is None else float(rate)
+
+
+def loss_scale(optimizer: Any) -> float:
     """The factor by which a fused optimizer multiplies gradients in its step, because a
     gradient scaler left it to."""
     scale = getattr(optimizer, "grad_scale", None)
@@ -214,34 +378,12 @@ def has_closure(args: tuple, kwargs: Mapping[str, Any]) -> bool:
     return any(callable(argument) for argument in (*args[1:], *kwargs.values()))
 
 
-class _GroupNorms(NamedTuple):
-    """Norms of tensors, and how many of them, in order, belong to each group."""
-
-    norms: list[torch.Tensor]
-    counts: list[int]
-    scale: float
-    """Factor of all norms."""
-
-
-def _group_norms(
-    groups: Sequence[Sequence[torch.Tensor]], scale: float = 1.0
-) -> _GroupNorms:
-    tensors = [
-        tensor.coalesce().values() if tensor.is_sparse else tensor
-        for tensor in itertools.chain.from_iterable(groups)
-    ]
+def _norms(tensors: Sequence[torch.Tensor], scale: float = 1.0) -> list[torch.Tensor]:
+    """The norm of each tensor times a factor."""
     halves = (torch.float16, torch.bfloat16)
-    wide = [tensor.float() if tensor.dtype in halves else tensor for tensor in tensors]
+    wide = [
+        tensor.coalesce().values() if tensor.is_sparse else tensor for tensor in tensors
+    ]
+    wide = [tensor.float() if tensor.dtype in halves else tensor for tensor in wide]
     norms = list(torch._foreach_norm(wide)) if wide else []
-    return _GroupNorms(norms, list(map(len, groups)), scale)
-
-
-def _joint_norms(optimizers: Sequence[_GroupNorms]) -> np.ndarray:
-    """The norm of each group over the parts that several optimizers own, (group,)
-    float32."""
-    squares = np.zeros((len(optimizers), len(optimizers[0].counts)))
-    for row, (norms, counts, scale) in zip(squares, optimizers, strict=True):
-        values = [norm.to("cpu", torch.float64) for norm in norms]
-        places = iter((torch.stack(values) ** 2).tolist() if values else [])
-        row[:] = [sum(next(places) for _ in range(n)) * scale**2 for n in counts]
-    return np.sqrt(squares.sum(axis=0)).astype(np.float32)
+    return norms if scale == 1 else [norm * scale for norm in norms]

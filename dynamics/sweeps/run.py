@@ -115,7 +115,7 @@ def sweep(
         every,
         record,
         device,
-        folder,
+        Path(folder).absolute(),
         backend,
         observe,
     )

@@ -84,6 +84,7 @@ class RunDescription:
     run_coords: Mapping[str, np.ndarray] = field(
         default_factory=dict
     )  # further, (run,)
+    times: Mapping[int, float] | None = None  # by step, of steps of different sizes
 
     def dataset(
         self, frames: Frames, reached: int, last_step: np.ndarray, done: bool
@@ -103,7 +104,10 @@ class RunDescription:
             name: (name, values) for name, values in self.coords.items() if name in used
         }
         coords["step"] = ("step", steps)
-        coords["time"] = ("step", self.time_step * steps)
+        times = self.time_step * steps
+        if self.times is not None:
+            times = np.array([self.times[int(step)] for step in steps])
+        coords["time"] = ("step", times)
         if self.epoch_steps:
             coords["epoch"] = ("step", self.clock.at(steps, self.epoch_steps))
         for name, values in {"seed": self.seeds, **self.run_coords}.items():

@@ -4,6 +4,8 @@ finite frame to the end."""
 import numpy as np
 import xarray as xr
 
+from dynamics.settings import RecordedSettings
+
 
 def not_diverged(trajectory: xr.Dataset, step: int | None = None) -> np.ndarray:
     """Return which runs have not diverged before a step.
@@ -58,6 +60,23 @@ def valid_frames(trajectory: xr.Dataset) -> xr.DataArray:
     return (trajectory["step"] <= trajectory["last_step"]).transpose(
         "run", "step", missing_dims="ignore"
     )
+
+
+def mask_not_finite(trajectory: xr.Dataset) -> tuple[xr.Dataset, dict[str, int]]:
+    """A recorded model with NaN in place of metrics and norms that are not finite, such
+    as the loss of a batch that overflows; and their number, by name, in valid
+    frames."""
+    if trajectory.attrs.get("system") != RecordedSettings.system:
+        return trajectory, {}
+    valid, counts = valid_frames(trajectory), {}
+    for name, values in trajectory.data_vars.items():
+        numbers = values.dtype.kind == "f" and "step" in values.dims
+        if numbers and set(values.dims) <= {"run", "step", "split", "layer"}:
+            finite = np.isfinite(values)
+            counts[str(name)] = int((~finite & valid).sum())
+            if not finite.all():
+                trajectory = trajectory.assign({name: values.where(finite)})
+    return trajectory, {name: count for name, count in counts.items() if count}
 
 
 def mask_diverged(values: xr.DataArray, trajectory: xr.Dataset) -> xr.DataArray:

@@ -25,6 +25,7 @@ from xarray.backends import CachingFileManager, NetCDF4DataStore
 
 from dynamics.errors import RecordingError, TrajectoryError
 from dynamics.folders import expand_home
+from dynamics.trajectory.schema import must_be_finite
 
 
 class _NetCDFLock:
@@ -276,7 +277,8 @@ def _write_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> No
     ):
         file.setncatts(dict(attrs))
         for group, stack in groups.items():
-            _write_group(file.createGroup(group) if group else file, stack)
+            target = file.createGroup(group) if group else file
+            _write_group(target, stack, attrs.get("system"))
 
 
 def _compare_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> None:
@@ -292,7 +294,8 @@ def _compare_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> 
             written.set_auto_maskandscale(False)
             for name in map(str, stack.template.variables):
                 for block, expected in stack.blocks(name):
-                    if not np.array_equal(written[name][block], expected):
+                    floating = expected.dtype.kind == "f"
+                    if not np.array_equal(written[name][block], expected, floating):
                         raise OSError(
                             errno.EIO, f"variable {name} reads back differently"
                         )
@@ -312,7 +315,9 @@ def _reason(error: Exception, temporary: Path) -> str:
     return str(error)
 
 
-def _write_group(group: netCDF4.Dataset, stack: StackedDatasets) -> None:
+def _write_group(
+    group: netCDF4.Dataset, stack: StackedDatasets, system: object
+) -> None:
     auxiliary = [
         str(name) for name in stack.template.coords if name not in stack.template.dims
     ]
@@ -328,7 +333,8 @@ def _write_group(group: netCDF4.Dataset, stack: StackedDatasets) -> None:
         target = _create_variable(group, name, variable, stack)
         target.setncatts(variable.attrs)
         for block, values in stack.blocks(name):
-            if values.dtype.kind == "f" and not np.isfinite(values).all():
+            finite = values.dtype.kind != "f" or np.isfinite(values).all()
+            if not finite and must_be_finite(name, system):
                 raise RecordingError(f"variable {name}: a value is not finite")
             target[block] = values
 

@@ -1,5 +1,6 @@
 """Part files of an unfinished run: NAME.nc.parts/part-FIRST-LAST.nc, next to the file
-of the finished run, NAME.nc."""
+of the finished run, NAME.nc. Frames that an interrupted recording has after its last
+restart state are in frames-FIRST-LAST.nc beside them."""
 
 import re
 from pathlib import Path
@@ -26,9 +27,9 @@ class PartFile(NamedTuple):
     end: int
 
 
-def part_file_name(begin: int, end: int) -> str:
-    """The file name of a part."""
-    return f"part-{begin:016d}-{end:016d}.nc"
+def part_file_name(begin: int, end: int, kind: str = "part") -> str:
+    """The file name of a part, or with the kind "frames" of frames after the parts."""
+    return f"{kind}-{begin:016d}-{end:016d}.nc"
 
 
 def closed_parts(path: str | Path) -> list[PartFile]:
@@ -39,6 +40,28 @@ def closed_parts(path: str | Path) -> list[PartFile]:
         if match := re.fullmatch(r"part-(\d{16})-(\d{16})\.nc", file.name):
             result.append(PartFile(file, int(match[1]), int(match[2])))
     return sorted(result, key=lambda part: (part.begin, part.end))
+
+
+def frames_after_parts(path: str | Path) -> PartFile | None:
+    """The frames of an interrupted recording after its last restart state, which are
+    read, but from which nothing continues; None if there are none."""
+    parts = closed_parts(path)
+    begin = parts[-1].end if parts else 0
+    for file in parts_folder(path).glob(f"frames-{begin:016d}-*.nc"):
+        return PartFile(file, begin, last_step_of(file))
+    return None
+
+
+def last_step_of(file: Path) -> int:
+    """The step at which a part, or frames after the parts, end."""
+    return int(file.stem.rpartition("-")[2])
+
+
+def unfinished_files(path: str | Path) -> list[Path]:
+    """The files with the frames of an unfinished run, in order of their steps."""
+    after = frames_after_parts(path)
+    files = [part.path for part in closed_parts(path)]
+    return files if after is None else [*files, after.path]
 
 
 def first_step_of_parts(parts: list[PartFile]) -> int:

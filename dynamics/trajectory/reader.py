@@ -17,12 +17,14 @@ import xarray as xr
 
 from dynamics.errors import TrajectoryError
 from dynamics.folders import expand_home
+from dynamics.settings import RecordedSettings
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS, open_group
 from dynamics.trajectory.parts import (
     check_parts_contiguous,
     closed_parts,
     first_step_of_parts,
     parts_folder,
+    unfinished_files,
 )
 from dynamics.trajectory.schema import DIVERGED, DONE, validate_trajectory
 
@@ -88,9 +90,19 @@ def open_trajectory(
             path, thoroughly=thoroughly
         )  # its parts were merged while they were read
     try:
-        return validate_trajectory(trajectory)
+        return _with_passing_time(validate_trajectory(trajectory))
     except TrajectoryError as error:
         raise type(error)(f"{path}: {error}") from None
+
+
+def _with_passing_time(trajectory: xr.Dataset) -> xr.Dataset:
+    """A recorded model whose time does not pass, as its learning rates were 0 or, in
+    files of earlier versions, the first one was, with the step as its time."""
+    time, recorded = trajectory["time"], RecordedSettings.system
+    if trajectory.attrs["system"] != recorded or (time != time[0]).any():
+        return trajectory
+    steps = trajectory["step"].values.astype(np.float64)
+    return trajectory.assign_coords(time=time.copy(data=steps))
 
 
 def _matching_files(pattern: str) -> list[Path]:
@@ -207,19 +219,16 @@ def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dat
 
 
 def _open_parts(path: Path) -> xr.Dataset:
-    parts = closed_parts(path)
-    if not parts:
+    parts, files = closed_parts(path), unfinished_files(path)
+    if not files:
         started = parts_folder(path).exists()
         raise TrajectoryError(
             f"{path}: "
             + ("no frame of it is on disk yet" if started else "no such file")
         )
-    check_parts_contiguous(parts, first_step_of_parts(parts))
-    frames = [
-        piece
-        for piece in (_loaded(part.path) for part in parts)
-        if "step" in piece.dims
-    ]
+    if parts:
+        check_parts_contiguous(parts, first_step_of_parts(parts))
+    frames = [piece for piece in map(_loaded, files) if "step" in piece.dims]
     if not frames:
         raise TrajectoryError(f"{path}: no frame of it is on disk yet")
     trajectory = xr.concat(

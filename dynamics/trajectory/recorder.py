@@ -40,6 +40,7 @@ from dynamics.trajectory.parts import (
     closed_parts,
     part_file_name,
     parts_folder,
+    unfinished_files,
 )
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import validate_trajectory
@@ -120,9 +121,10 @@ def remove_merged_parts(path: Path, reached: int, identity: Mapping[str, Any]) -
 
 
 def remove_parts(path: Path, parts: list[PartFile]) -> None:
-    """Remove parts, and their folder if nothing else is in it."""
-    for part in parts:
-        part.path.unlink(missing_ok=True)
+    """Remove parts and frames after them, and their folder if nothing else is in it."""
+    after = parts_folder(path).glob("frames-*.nc")
+    for file in (*(part.path for part in parts), *after):
+        file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # other files in the folder are kept
         parts_folder(path).rmdir()
 
@@ -200,8 +202,11 @@ class FileRecorder(MemoryRecorder):
         overwrite: bool = False,
     ) -> None:
         super().__init__(description, schedule)
-        self.path, self.identity, self.overwrite = path, identity, overwrite
+        self.path = path.absolute()  # a change of folder does not move the file
+        self.identity, self.overwrite = identity, overwrite
         self.states: dict[int, Arrays] = {}
+        self.complete = True
+        """Whether a run that ends has all its frames; else it is never done."""
         self.held = contextlib.ExitStack()
         self.last_frame = -1  # step of the last frame on disk
         self.part_begins = schedule.first  # step at which the part in memory begins
@@ -334,7 +339,7 @@ class FileRecorder(MemoryRecorder):
 
     def exists(self) -> bool:
         """Whether the file or parts of it exist."""
-        return self.path.exists() or bool(closed_parts(self.path))
+        return self.path.exists() or bool(unfinished_files(self.path))
 
     def keep_state(self, state: State, system: System) -> None:
         """Keep the restart state; numbers in it, such as the step, become arrays."""
@@ -346,20 +351,17 @@ class FileRecorder(MemoryRecorder):
     def write(self, path: Path, state: State, done: bool) -> None:
         """Write the frames and restart states in memory, of a run that has reached this
         state."""
-        states = _checkpoint_dataset(self.states, self.description)
-        groups = {
-            "checkpoint": StackedDatasets(
-                [(states, np.arange(len(self.states)))], "checkpoint"
-            )
-        }
+        groups = {}
         if self.frames:
             dataset = self.description.dataset(
-                self.frames, state.step, state.last_step, done
+                self.frames, state.step, state.last_step, done and self.complete
             )
-            groups = {
-                "": StackedDatasets([(dataset, np.arange(len(self.frames)))], "step"),
-                **groups,
-            }
+            places = np.arange(len(self.frames))
+            groups[""] = StackedDatasets([(dataset, places)], "step")
+        if self.states:
+            states = _checkpoint_dataset(self.states, self.description)
+            places = np.arange(len(self.states))
+            groups["checkpoint"] = StackedDatasets([(states, places)], "checkpoint")
         write_sealed_file(
             path,
             groups,
@@ -369,18 +371,21 @@ class FileRecorder(MemoryRecorder):
 
     def merge(self, state: State) -> None:
         """Write the finished run, which ends with this state, from its parts."""
-        paths = ([self.path] if self.path.exists() else []) + [
-            part.path for part in closed_parts(self.path)
-        ]
+        finished = [self.path] if self.path.exists() else []
+        with_states = finished + [part.path for part in closed_parts(self.path)]
         with contextlib.ExitStack() as files:
-            frames = [files.enter_context(open_group(path)) for path in paths]
+            frames = [
+                files.enter_context(open_group(path))
+                for path in finished + unfinished_files(self.path)
+            ]
             frames = [piece for piece in frames if "step" in piece.dims]
             states = [
-                files.enter_context(open_group(path, "checkpoint")) for path in paths
+                files.enter_context(open_group(path, "checkpoint"))
+                for path in with_states
             ]
             ended = add_variable_attributes(
                 frames[-1].assign(
-                    final_variables(state.step, state.last_step, done=True)
+                    final_variables(state.step, state.last_step, self.complete)
                 )
             )
             groups = {

@@ -89,7 +89,7 @@ VARIABLES: dict[str, VariableSpec] = {
         ("run",), ("int64",), "last step with finite values; later frames repeat it"
     ),
     "step": VariableSpec(("step",), ("int64",), "step"),
-    "time": VariableSpec(("step",), ("float64",), "step size x step"),
+    "time": VariableSpec(("step",), ("float64",), "sum of the step sizes"),
     "epoch": VariableSpec(("step",), ("float64",), "passes through the training split"),
     "seed": VariableSpec(("run",), ("int64",), "seed of each run"),
 }
@@ -104,6 +104,9 @@ sum, and its value for the sum."""
 EMBEDDING_LAYER = "embedding_layer"
 """Attribute of a recorded model: the name of the layer that contains its embedding;
 empty if there is none."""
+NOT_FOLLOWED = "not_followed"
+"""Attribute of a recorded model: what of its training could not be recorded, in words;
+missing if nothing."""
 ACTIVATION = "activation."
 """What the names of the variables of recorded activations begin with."""
 
@@ -163,6 +166,14 @@ def read_settings(trajectory: xr.Dataset) -> Settings:
         return msgspec.convert(values, kind, strict=True)
     except (ValueError, TypeError) as error:  # JSON, types and SettingsError alike
         raise TrajectoryError(f"attribute config_json: {error}") from None
+
+
+def must_be_finite(name: str, system: object) -> bool:
+    """Whether a variable of a file of a system has finite values only: of recorded
+    models these are the weights; a loss, for example, is recorded as it is."""
+    return system != RecordedSettings.system or name.startswith(
+        ("embedding", "parameter.", "second_moment.")
+    )
 
 
 def time_unit(trajectory: xr.Dataset) -> tuple[str, float]:

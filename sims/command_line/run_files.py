@@ -13,9 +13,9 @@ from dynamics.settings import RecordedSettings, Settings
 from dynamics.settings_text import describe_settings, setting_texts
 from dynamics.trajectory.lock import is_locked
 from dynamics.trajectory.netcdf import open_group
-from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.parts import last_step_of, unfinished_files
 from dynamics.trajectory.reader import is_result_file, open_trajectory
-from dynamics.trajectory.schema import DIVERGED, read_settings
+from dynamics.trajectory.schema import DIVERGED, RUNNING, read_settings
 
 UNREADABLE, UNKNOWN_SYSTEM = "unreadable", "unknown system"
 
@@ -57,8 +57,8 @@ def describe_run_file(path: Path, check: bool = False) -> RunFile | None:
         with open_trajectory(path, check) as trajectory:
             return _describe(path, trajectory, check, running)
     except UnknownSystem as error:
-        parts = closed_parts(path)
-        with open_group(parts[-1].path if parts else path, thoroughly=False) as group:
+        newest = (unfinished_files(path) or [path])[-1]
+        with open_group(newest, thoroughly=False) as group:
             steps, runs, seed = (
                 int(group.attrs[name]) for name in ("steps", "runs", "seed")
             )
@@ -89,12 +89,13 @@ def _describe(
 ) -> RunFile:
     attrs = trajectory.attrs
     reached = int(trajectory["step"][-1])
-    parts = closed_parts(path)
+    unfinished = unfinished_files(path)
     diverged = int((trajectory["status"] == DIVERGED).sum())
-    if parts:
-        with open_group(parts[-1].path, thoroughly=check) as newest:
-            attrs, reached = newest.attrs, parts[-1].end
-    status = "running" if running else "interrupted" if parts else "done"
+    if unfinished:
+        with open_group(unfinished[-1], thoroughly=check) as newest:
+            attrs, reached = newest.attrs, last_step_of(unfinished[-1])
+    status = "done" if (trajectory["status"] != RUNNING).all() else "incomplete"
+    status = "running" if running else "interrupted" if unfinished else status
     status += f", {diverged} diverged" if diverged else ""
     steps = int(attrs["steps"])
     progress = str(steps) if reached == steps else f"{reached} of {steps}"
@@ -107,7 +108,7 @@ def _describe(
 
 
 def _megabytes(path: Path) -> float:
-    files = [*(part.path for part in closed_parts(path)), path]
+    files = [*unfinished_files(path), path]
     return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
 
 

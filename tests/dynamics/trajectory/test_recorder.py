@@ -216,8 +216,8 @@ def test_values_that_are_lost_or_not_finite_are_refused(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
     real = netcdf._write_group
 
-    def forgetful(group, stack):
-        real(group, stack)
+    def forgetful(group, *arguments):
+        real(group, *arguments)
         if "embedding" in group.variables:
             group["embedding"][-1, -1] = 0.0
 
