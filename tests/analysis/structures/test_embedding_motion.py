@@ -236,7 +236,8 @@ def test_times_after_divergence_are_missing(trajectory):
 def test_arrays_and_times_of_no_trajectory_are_refused(trajectory):
     values, time = np.zeros((2, 4)), np.arange(4.0)
     for wrong in (
-        np.array([0.0, 1.0, 1.0, 2.0]),
+        np.array([0.0, 2.0, 1.0, 3.0]),
+        np.array([1.0, 1.0, 1.0, 1.0]),
         np.array([0.0, 1.0, 2.0, np.inf]),
         time[::-1],
         time[:3],
