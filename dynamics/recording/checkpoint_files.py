@@ -413,7 +413,7 @@ def _step_in(
             return 0, "0, as neither the name nor the file gives one"
         allowed = f"{HOW}; names in {file}: {_names(content)}"
         raise SettingsError("step_from", "none", allowed)
-    name = name or usual[0]
+    name = usual[0] if name is None else name
     value = _required(content, name, "step_from", file)
     return _as_step(value, name, file), f"the number {name} in the files"
 
