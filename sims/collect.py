@@ -48,8 +48,8 @@ class Options:
     """Modulus N of the addition that the model learns, if its tokens are the numbers
     modulo N. Default: that of the model file, or none."""
     state_dict: str | None = None
-    """Where the state dict lies in each file, such as model or state.nets.student; a
-    point for all tensors of the file. Default: the only mapping of names to tensors."""
+    """Where the state dict lies in each file, such as model or state.nets.student;
+    all for all tensors of the file. Default: the only mapping of names to tensors."""
     step_from: str | None = None
     """Where the step lies in each file, such as epoch or meta.iteration; for one file
     with several state dicts, the list of steps; order for the places of the files.

@@ -45,6 +45,9 @@ folder contains is read."""
 STEP_NAMES = ("global_step", "step", "iteration")
 """Names of the step in a file, beside the weights, in order of preference."""
 
+WHOLE = "all"
+"""Value of `state_dict`: all tensors of the file."""
+
 ORDER = "order"
 """Value of `step_from`: the steps are the places of the files."""
 
@@ -284,10 +287,10 @@ def _flat(content: Any, prefix: str = "") -> dict[str, torch.Tensor]:
 
 
 def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
-    """The tensors at `key`, "." for the whole file, or those of the only tree at the
+    """The tensors at `key`, "all" for the whole file, or those of the only tree at the
     smallest depth at which there is one. Raises TrajectoryError, SettingsError."""
     if key is not None:
-        tree = content if key == "." else _required(content, key, "state_dict", file)
+        tree = content if key == WHOLE else _required(content, key, "state_dict", file)
         state = _flat(tree)
         if not state:
             allowed = f"the name of tensors in {file}: {_names(content)}"
@@ -295,9 +298,9 @@ def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
         return state
     parts = _parts(content)
     mixed = [name for name, part in parts.items() if not isinstance(part, torch.Tensor)]
-    trees = [name for name in mixed if _is_tree(parts[name])]
-    if trees and len(mixed) < len(parts):
-        allowed = f"one of {', '.join(trees)}, or . for all tensors of {file}"
+    inner = [name for name in mixed if _is_tree(parts[name])]
+    if inner and len(mixed) < len(parts):
+        allowed = f"one of {', '.join(inner)}, or {WHOLE} for all tensors of {file}"
         raise SettingsError("state_dict", "none", allowed)
     level = {"": content}
     while level:
@@ -410,7 +413,7 @@ def _step_in(
             return 0, "0, as neither the name nor the file gives one"
         allowed = f"{HOW}; names in {file}: {_names(content)}"
         raise SettingsError("step_from", "none", allowed)
-    name = name or usual[0]
+    name = usual[0] if name is None else name
     value = _required(content, name, "step_from", file)
     return _as_step(value, name, file), f"the number {name} in the files"
 

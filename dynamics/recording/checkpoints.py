@@ -73,7 +73,7 @@ def collect_checkpoints(
         modulo N, the rows of the embedding; see `record`.
     state_dict : str, optional
         Where the state dict lies in a file, such as ``"model"`` or
-        ``"state.nets.student"``; ``"."`` for all tensors of the file. Default: the only
+        ``"state.nets.student"``; ``"all"`` for all tensors of the file. Default: the only
         mapping of names to tensors.
     step_from : str, optional
         Where the step lies in a file, such as ``"epoch"`` or ``"meta.iteration"``; for

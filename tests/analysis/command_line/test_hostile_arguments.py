@@ -3,6 +3,7 @@ stderr, exit code 1 or 2, nothing written."""
 
 import importlib
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -157,7 +158,10 @@ def refuses(folder, typed, monkeypatch):
         after = {path: path.lstat().st_mtime_ns for path in folder.iterdir()}
         if code == 0:
             for path in after.keys() - before.keys():
-                path.unlink()
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
             return
         assert code in (1, 2), words
         *messages, error = errors.splitlines()

@@ -499,7 +499,7 @@ def write_several(folder):
     [
         ("net.model", ["embed.weight", "out.bias"]),
         ("net", ["model.embed.weight", "ema.embed.weight"]),
-        (".", ["net.model.embed.weight"]),
+        ("all", ["net.model.embed.weight"]),
     ],
 )
 def test_the_user_says_which_tensors(tmp_path, key, names):
@@ -578,7 +578,7 @@ def test_the_order_of_files_gives_steps(tmp_path):
 def test_tensors_beside_a_state_dict_are_refused(tmp_path):
     content = {"model": state(1), "loss": torch.tensor(0.5), "optimizer": {"lr": 1.0}}
     torch.save(content, tmp_path / "step_1.pt")
-    with pytest.raises(SettingsError, match=r"one of model, or \. for all tensors"):
+    with pytest.raises(SettingsError, match=r"one of model, or all for all tensors"):
         dynamics.collect_checkpoints([tmp_path], weights=True)
     result = dynamics.collect_checkpoints([tmp_path], weights=True, state_dict="model")
     assert "parameter.embed.weight" in result
