@@ -487,7 +487,13 @@ class LearningRates:
             for parameter in parameters
         }
         parameters = named_parameters(self.training.model)
-        values = [by_parameter.get(id(parameters[name]), 0.0) for name in self.names]
+        values = [
+            # pruning replaces a parameter by one of another name
+            by_parameter.get(
+                id(parameters.get(name, parameters.get(f"{name}_orig"))), 0.0
+            )
+            for name in self.names
+        ]
         return torch.tensor(values, dtype=torch.float64)
 
 
