@@ -416,7 +416,8 @@ def stability_rates(model: RecordedModel, run: int, frame: int) -> StabilityRate
     rates = _by_parameter(model, LEARNING_RATES, run, frame)
     root = None
     if isinstance(settings, SparseSettings):
-        rates = rate * torch.from_numpy(relative_learning_rates(network_of(trajectory)))
+        network: Any = network_of(trajectory)
+        rates = rate * torch.from_numpy(relative_learning_rates(network))
     if rates is not None and rates.unique().numel() > 1:
         rate = rate if rate > 0 else float(rates.max())
         root = (rates / rate).sqrt()

@@ -267,17 +267,18 @@ def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]
     return sorted(result, key=lambda event: event.middle)
 
 
-_LEAST_LOGARITHM = float(np.log(np.finfo(np.float32).tiny))
-"""The logarithm of a value of 0: that of the smallest normal float32, 1.2e-38."""
+_LEAST = float(np.finfo(np.float32).tiny)
+"""The value that a value of 0 counts as in logarithms: the smallest normal float32,
+1.2e-38."""
 
 
 def _logarithm(x: np.ndarray) -> np.ndarray:
     """The natural logarithm of a series; smaller values than 1.2e-38 count as this."""
-    return np.log(np.maximum(x, np.finfo(np.float32).tiny))
+    return np.log(np.maximum(x, _LEAST))
 
 
 def _from_logarithm(value: float) -> float:
-    return 0.0 if value < _LEAST_LOGARITHM + 1e-6 else float(np.exp(value))
+    return 0.0 if value < np.log(_LEAST) + 1e-6 else float(np.exp(value))
 
 
 def _changes_in_window(

@@ -268,7 +268,11 @@ def _correlation_statistics(
         data[name] = (dims, value, dimensionless(f"rank {text}"))
     meaning = dimensionless("mean rank correlation at a lag of the norm")
     data["correlation_at_lag"] = (("layer", "frames"), means, meaning)
-    data["correlation_runs"] = ("layer", runs, dimensionless("runs with a correlation"))
+    data["correlation_runs"] = (
+        ("layer",),
+        runs,
+        dimensionless("runs with a correlation"),
+    )
     return xr.Dataset(
         data, {"layer": layers, "frames": lags, "baseline": list(SHIFT_BASELINES)}
     )
