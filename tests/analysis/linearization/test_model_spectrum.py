@@ -75,7 +75,12 @@ def record_training(path, model, steps=4, seed=0, nan_at=None, decay=1.0, **opti
             loss.backward()
             optimizer.step()
             optimizer.param_groups[0]["lr"] *= decay
-            recording.step(loss=float("nan") if step == nan_at else loss.item())
+            if step == nan_at:
+                with torch.no_grad():
+                    next(model.parameters()).fill_(float("nan"))
+            recording.step(loss=loss.item())
+            if recording.diverged_at is not None:
+                break
     return optimizer
 
 
