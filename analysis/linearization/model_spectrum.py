@@ -480,7 +480,8 @@ class _FrameSpectrum:
         self.run, self.frame = run, frame
         self.row, self.products = model.row(run, frame), 0
         self.losses, self.update = model.losses(run, frame), None
-        if frame + 1 < valid.shape[1] and valid[run, frame + 1]:
+        follows = frame + 1 < valid.shape[1] and valid[run, frame + 1]
+        if follows and model.is_complete(frame + 1):
             change = model.row(run, frame + 1) - self.row
             self.update = change.cpu().double().numpy()
 

@@ -44,6 +44,7 @@ from dynamics.recording.quantities import (
     with_tied,
 )
 from dynamics.settings import LOSS_FILE, SettingsError
+from dynamics.trajectory.schema import INCOMPLETE_SINCE
 from dynamics.user_code import read_source, reported_errors, run_source
 
 
@@ -162,7 +163,15 @@ class RecordedModel:
 
     def row(self, run: int, frame: int, prefix: str = PARAMETER) -> torch.Tensor:
         """Flat parameters (parameter,) of a frame, or with the prefix SECOND_MOMENT
-        their second moments."""
+        their second moments. Raises TrajectoryError if the model has others there that
+        are not recorded."""
+        if not self.is_complete(frame):
+            step = int(self.trajectory["step"][frame])
+            first = self.trajectory.attrs[INCOMPLETE_SINCE]
+            raise TrajectoryError(
+                f"step: found {step}, allowed is less than {first}, since which the"
+                " model has parameters that are not recorded"
+            )
         frames = (
             self.trajectory[prefix + name].isel(run=run, step=frame).values
             for name in self.shapes
@@ -171,6 +180,12 @@ class RecordedModel:
             torch.from_numpy(values).reshape(-1).to(self.dtype) for values in frames
         ]
         return torch.cat(flat).to(self.device)
+
+    def is_complete(self, frame: int) -> bool:
+        """Whether the values of all parameters that the model has at a frame are
+        recorded."""
+        first = self.trajectory.attrs.get(INCOMPLETE_SINCE, math.inf)
+        return int(self.trajectory["step"][frame]) < first
 
     def unflatten(self, row: torch.Tensor) -> dict[str, torch.Tensor]:
         """The parameters by name, from flat ones."""

@@ -104,6 +104,7 @@ from dynamics.trajectory.description import RunDescription, describe_origin, see
 from dynamics.trajectory.parts import last_step_of, unfinished_files
 from dynamics.trajectory.schema import (
     EMBEDDING_LAYER,
+    INCOMPLETE_SINCE,
     NORM_VARIABLES,
     NOT_FOLLOWED,
     must_be_finite,
@@ -919,6 +920,8 @@ class Recording:
                 and self._first_parameters.get(id(item)) is not item
             ]
             self._note_names("the values", new, f"the model has {since}")
+            if new:
+                self._add_attribute(INCOMPLETE_SINCE, self.norms.updates)
 
     def _note_names(self, what: str, names: list[str], since: str) -> None:
         """Note that something of parameters is not recorded, once for each of them."""
@@ -937,10 +940,18 @@ class Recording:
             return
         self.not_followed.append(text)
         self._unsaid.append(text)
-        description = self.recorder.description
-        attrs = {**description.attrs, NOT_FOLLOWED: "; ".join(self.not_followed)}
-        self.recorder.description = dataclasses.replace(description, attrs=attrs)
+        self._add_attribute(NOT_FOLLOWED, "; ".join(self.not_followed))
         self.recorder.complete = False
+
+    def _add_attribute(self, name: str, value: Any) -> None:
+        """Add an attribute to the file; the first step since which the model is
+        incomplete stays."""
+        attrs = dict(self.recorder.description.attrs)
+        if name != INCOMPLETE_SINCE or name not in attrs:
+            attrs[name] = value
+        self.recorder.description = dataclasses.replace(
+            self.recorder.description, attrs=attrs
+        )
 
     def _say_notes(self) -> None:
         unsaid, self._unsaid = self._unsaid, []

@@ -93,4 +93,4 @@ def _report_exceptions(train: Callable[..., Any]) -> Callable[..., Any]:
     return reporting
 
 
-Trainer.train = _report_exceptions(Trainer.train)  # type: ignore[method-assign]
+Trainer.train = _report_exceptions(Trainer.train)

@@ -107,6 +107,9 @@ empty if there is none."""
 NOT_FOLLOWED = "not_followed"
 """Attribute of a recorded model: what of its training could not be recorded, in words;
 missing if nothing."""
+INCOMPLETE_SINCE = "incomplete_since"
+"""Attribute of a recorded model: the first step at which the model has parameters whose
+values are not recorded; missing if it never has."""
 ACTIVATION = "activation."
 """What the names of the variables of recorded activations begin with."""
 

@@ -2,6 +2,7 @@
 `step` was called: random combinations of options, optimizers and layers."""
 
 import contextlib
+import functools
 import random
 import warnings
 
@@ -15,6 +16,7 @@ from torch.nn.utils.prune import l1_unstructured
 
 import dynamics
 from analysis import embedding_speed
+from analysis.linearization import SpectrumOptions, model_curvature
 from analysis.structures import on_normalised_time
 
 INPUTS = torch.linspace(-2, 2, 48).reshape(12, 4).sin()
@@ -457,6 +459,39 @@ def test_what_cannot_be_followed_is_said_at_the_next_call(
     assert trajectory["step"].values.tolist() == list(range(last + 1))
     assert trajectory["status"].values == [0]
     assert message in trajectory.attrs["not_followed"]
+
+
+def test_the_loss_is_refused_where_parameters_are_missing(tmp_path):
+    model, path = torch.nn.Sequential(torch.nn.Linear(3, 3)), tmp_path / "m.nc"
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    inputs = torch.ones(4, 3)
+    with (
+        warnings.catch_warnings(),
+        dynamics.record(model, optimizer, path, weights=True) as recording,
+    ):
+        warnings.simplefilter("ignore")
+        for update in range(6):
+            if update == 3:
+                model.append(torch.nn.Linear(3, 3))
+                optimizer.add_param_group({"params": [*model[1].parameters()]})
+            optimizer.zero_grad()
+            model(inputs).square().mean().backward()
+            optimizer.step()
+            recording.step()
+    trajectory = dynamics.open_trajectory(path)
+
+    def loss(parameters, batch):
+        weights = {**dict(model.named_parameters()), **parameters}
+        weights = {name: weights[name].to(batch) for name in weights}
+        return torch.func.functional_call(model, weights, (batch,)).square().mean()
+
+    model_loss = dynamics.ModelLoss(loss, lambda: [inputs])
+    curvature = functools.partial(model_curvature, trajectory, model_loss, quiet=True)
+    assert np.isfinite(curvature([3], SpectrumOptions(1))["sharpness"]).all()
+    with pytest.raises(
+        dynamics.TrajectoryError, match="step: found 4, allowed is less"
+    ):
+        curvature([3, 4], SpectrumOptions(1))
 
 
 def test_weights_that_are_pruned_are_recorded_as_the_model_uses_them(tmp_path):
