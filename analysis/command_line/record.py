@@ -21,10 +21,10 @@ from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.output.result_origin import origin_of_result
 from analysis.output.tables import Column
+from dynamics import trajectory as trajectory_format
 from dynamics.errors import RecordingError, ReportedError, TrajectoryError
 from dynamics.settings import SettingsError
 from dynamics.settings_text import describe_settings
-from dynamics.trajectory.diverged import mask_not_finite
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ class Analysis:
         }
         values |= {name: given[name] for name in names if name in given}
         for path, whole in zip(paths, trajectories, strict=True):
-            trajectory, counts = mask_not_finite(whole)
+            trajectory, counts = trajectory_format.mask_not_finite(whole)
             for name, count in counts.items():
                 what = f"{count} of {whole[name].size} values are not finite"
                 print(f"{path.name}: {name}: {what}, left out", file=options.log)

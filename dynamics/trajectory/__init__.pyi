@@ -1,5 +1,6 @@
 from .diverged import count_diverged as count_diverged
 from .diverged import mask_diverged as mask_diverged
+from .diverged import mask_not_finite as mask_not_finite
 from .diverged import not_diverged as not_diverged
 from .diverged import valid_frames as valid_frames
 from .frames import early_frames as early_frames
