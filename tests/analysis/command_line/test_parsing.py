@@ -58,3 +58,5 @@ def test_a_reader_that_leaves_early_is_no_error(environment):
 def test_a_package_lists_its_commands(environment, package, command):
     done = finished([sys.executable, "-m", package], environment)
     assert re.search(rf"^python -m {command} .*\. *$", done.stdout, re.M)
+    lines = done.stdout.splitlines()
+    assert all(re.match(r"python -m \w+\.\w+ {2,}\S", line) for line in lines)
