@@ -140,10 +140,10 @@ def onsets(series, chance, moments, last):
 
 
 @st.composite
-def embeddings(draw, tokens=st.integers(5, 12)):
+def embeddings(draw):
     """Trajectories (run, step, token, axis) that are noise, polygons, lattices or
     constant, some with ties, with unequally spaced steps and runs that diverge."""
-    n, runs = draw(tokens), draw(st.integers(1, 3))
+    n, runs = draw(st.integers(5, 12)), draw(st.integers(1, 3))
     frames, axes = draw(st.integers(1, 5)), draw(st.integers(2, 3))
     seed = draw(st.integers(0, 2**31))
     generator = np.random.default_rng(seed)
@@ -181,7 +181,8 @@ def check_measures(x, steps, last):
     for run, frame in itertools.product(range(runs), range(frames)):
         one = result.isel(run=run, step=frame)
         if frame > last.get(run, frames):
-            assert np.isnan(one["circle_distance"]) and np.isnan(one["imperfections"])
+            assert np.isnan(one["circle_distance"])
+            assert np.isnan(one["imperfections"])
             continue
         points = x[run, frame]
         assert bool(one["circle"]) == is_circle(points)
