@@ -119,7 +119,7 @@ def logrank_p_value(
     Returns
     -------
     float
-        NaN without any event.
+        NaN without any event that happens while runs of both samples wait.
 
     Raises
     ------

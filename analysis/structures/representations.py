@@ -103,11 +103,14 @@ def representation_measures(
             before, between = np.full((2, runs), np.nan)
             if place:
                 before = linear_cka(x, activations(frames[place - 1])[layer])
-            if len(others) > 1:
-                between[others] = 0
-                for one, other in combinations(others, 2):
-                    similarity = linear_cka(x[one], x[other])
-                    between[[one, other]] += similarity / (len(others) - 1)
+            # CKA is not defined for a run whose activations are all equal.
+            sums, counts = np.zeros((2, runs))
+            for one, other in combinations(others, 2):
+                similarity = linear_cka(x[one], x[other])
+                if np.isfinite(similarity):
+                    sums[[one, other]] += similarity
+                    counts[[one, other]] += 1
+            np.divide(sums, counts, out=between, where=counts > 0)
             layers.append(
                 np.stack(
                     [

@@ -4,7 +4,7 @@ what changes first.
 For two measures x and y of R runs, the rank correlation at lag l is Spearman's
 correlation of the change of x from frame t to t + 1 with that of y from t + l to t + l
 + 1, averaged over runs in Fisher's z. If x changes first, it is largest at a positive
-lag. Expected by chance is the largest one over lags when x of run r is compared with y
+lag. Expected by chance is the 95% quantile of the largest one over lags when x of run r is compared with y
 of run r + k, for all k from 1 to R - 1 (circular shifts of the runs, which keep what
 all runs have in common). A single run is shifted in time instead. A run in which a
 measure does not change has no correlation and is left out.
