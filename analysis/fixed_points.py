@@ -16,8 +16,8 @@ from analysis import clustering_heads, output, plots
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.record import write_result_and_picture
+from dynamics import trajectory
 from dynamics.settings import SUCCESS_ACCURACY
-from dynamics.trajectory.success import exceeds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,7 @@ def main(options: Options) -> None:
             f"settled: under weight decay {options.decay:g}, not at rest: the norm of"
             f" the gradient is {gradient:.1g}"
         )
-    if not exceeds(accuracy, SUCCESS_ACCURACY):
+    if not trajectory.exceeds(accuracy, SUCCESS_ACCURACY):
         note += f"; it no longer solves the task: accuracy {100 * accuracy:.1f}%"
     print(f"\n{clustering_heads.LANDSCAPE_LEGEND}\n{note}", file=options.log)
     print(

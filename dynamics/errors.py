@@ -59,6 +59,14 @@ class ForkedProcess(ReportedError):
     had started. The message says how to start processes."""
 
 
+def _from_here(path: Path) -> Path:
+    """A path as it is written in the working folder."""
+    try:
+        return path.relative_to(Path.cwd())
+    except (OSError, ValueError):
+        return path
+
+
 class Interrupted(KeyboardInterrupt):
     """SIGINT or SIGTERM arrived during a simulation.
 
@@ -73,5 +81,5 @@ class Interrupted(KeyboardInterrupt):
         end = "" if steps is None else f" of {steps}"
         super().__init__(
             f"interrupted at step {step}{end}"
-            + (f"; {path} can be resumed" if path else "")
+            + (f"; {_from_here(path)} can be resumed" if path else "")
         )

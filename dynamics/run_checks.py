@@ -101,6 +101,7 @@ def check_trajectory_path(out: str | Path) -> Path:
     Raises SettingsError.
     """
     allowed = "the name of a file that ends in .nc and is no longer than 180 bytes"
+    names_folder = str(out).endswith(os.sep)
     out = expand_home(out, "out")
     try:
         path = resolve_link(out)
@@ -110,7 +111,7 @@ def check_trajectory_path(out: str | Path) -> Path:
         named = (
             path.suffix == ".nc"
             and "\0" not in str(path)
-            and not str(out).endswith(os.sep)
+            and not names_folder
             and not path.is_symlink()  # a loop
         )
         if path.exists() and not path.is_file():

@@ -22,4 +22,5 @@ from .schema import VARIABLES as VARIABLES
 from .schema import read_settings as read_settings
 from .schema import validate_trajectory as validate_trajectory
 from .selection import Selection as Selection
+from .success import exceeds as exceeds
 from .success import successful_runs as successful_runs

@@ -217,9 +217,7 @@ FILES = {
     "cut.nc: cut short": "events cut.nc",
     "result.nc: a result of sims.sweep or of an analysis": "frame result.nc",
     "few.nc: dimension step: found 4 frames": "events few.nc, gradients few.nc",
-    "n.nc: dimension step: found 5 frames": (
-        "film n.nc --run 0 --event spike, progress n.nc"
-    ),
+    "n.nc: dimension step: found 5 frames": ("film n.nc --run 0 --event spike"),
     "dimension token: found 2": "compare s.nc",
     "p.nc: variable loss: missing": "events p.nc --of loss",
     "s.nc: found the same file": "circuits s.nc s.nc",
