@@ -11,11 +11,11 @@ import xarray as xr
 from matplotlib.collections import LineCollection
 from matplotlib.image import imread
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
 
 from analysis.ablation import Options, main
 from analysis.command_line.options import SparseOptions
 from analysis.plots.ablation_figure import plot_ablation
+from analysis.statistics.intervals import mean_interval
 from analysis.transitions import ablations
 from dynamics import Ensemble, SettingsError, SparseSettings, simulate
 from dynamics.sweeps import SweepPoint
@@ -188,10 +188,10 @@ def test_the_command_gives_what_single_simulations_give(capsys, tmp_path):
             assert_allclose(
                 numbers, [test[0], test.mean(), test.std(ddof=1), (test > 0.98).mean()]
             )
-            half = stats.t.ppf(0.975, 2) * test.std(ddof=1) / np.sqrt(3)
+            interval = mean_interval(test, limits=(0, 1))
             assert_allclose(
                 [float(line["test_low"]), float(line["test_high"])],
-                [test.mean() - half, test.mean() + half],
+                [interval.low, interval.high],
             )
             assert (line["runs"], line["diverged"]) == ("3", "0")
             assert (tmp_path / "here" / line["file"]).exists()

@@ -62,11 +62,14 @@ def evidence(**changes):
             "reclassified": 0.3 + column / 100,
             "moved": 0.1,
         },
-        "run phase layer": {"speed": SPEED, "work": WORK},
+        "run phase layer": {
+            "speed": SPEED * (1 + column[..., None] / 1000 * FRONT),
+            "work": WORK,
+        },
         "run part": {"straightness": [0.2, 0.8] + column / [100, 200]},
         "way run layer": {"settled": np.where(FRONT, 210.0, 300.0) + column},
         "run moment": {
-            "clustered": CLUSTERED - column / 100 * [0, -1, 1, 1, 1, 0, 0],
+            "clustered": CLUSTERED - column / 100 * [0, -1, 1, 0.9, 0.8, 0, 0],
             "accuracy_at": [0, 0, 0.5, 0.7, 0.75, 1, 0] - column / 100,
         },
     }

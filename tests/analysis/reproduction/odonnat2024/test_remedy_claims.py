@@ -23,7 +23,8 @@ def made_runs(fewer=3.0, after=0.8, name=SMOOTH, escaped=40):
     late = np.array([[5.0], [5.0 - fewer]]) + np.arange(40) // np.array([[1], [2]]) % 2
     since = np.full((2, 40), 1000.0)
     late[1, escaped:], since[1, escaped:] = 0, 0
-    test = np.repeat([[1.0], [after]], 40, axis=1)
+    # values that are all equal have no interval
+    test = np.array([[1.0], [after]]) + [[0.0], [5e-4]] * (-1.0) ** np.arange(40)
     coords = {"remedy": [remedy_claims.UNCHANGED, name]}
     return dataset(
         ("remedy", "run"), coords, spikes=late, late=late, since=since, test=test
