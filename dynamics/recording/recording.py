@@ -504,7 +504,6 @@ class _Call(NamedTuple):
     updates: int
     loss: Measured
     accuracy: Measured
-    rate: Any
     group_rates: GroupRates
     modes: list[tuple[torch.nn.Module, bool]]
     states: list[tuple[Any, Any, int]]
@@ -744,7 +743,6 @@ class Recording:
             updates,
             copy_of(loss),
             copy_of(accuracy),
-            learning_rate(optimizers[0]),
             self.training.group_rates(),
             modes,
             [
@@ -790,7 +788,8 @@ class Recording:
         if LEARNING_RATE in frame and isinstance(
             self.quantities[LEARNING_RATE], LearningRate
         ):
-            frame[LEARNING_RATE] = np.array(float(call.rate))
+            _, first_rate = call.group_rates[0]
+            frame[LEARNING_RATE] = np.array(float(first_rate))
         rates = self.quantities.get(LEARNING_RATES)
         if isinstance(rates, LearningRates):
             frame[LEARNING_RATES] = rates.with_rates(call.group_rates).numpy()
