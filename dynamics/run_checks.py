@@ -38,7 +38,7 @@ def check_resources(
 
     path: the file to be written; None if the frames stay in memory. Raises
     SettingsError."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = physical_memory()
     sizes = {name: len(values) for name, values in system.coords().items()}
     recorded = recorded_variables(system, record).values()
     frame = (
@@ -85,6 +85,11 @@ def check_resources(
             f"frames of {_size(frames)} in all, {_size(missing)} not yet on the disk",
             f"a disk with {_size(free)} free",
         )
+
+
+def physical_memory() -> int:
+    """Memory of this machine, in bytes."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _size(count: float) -> str:

@@ -156,7 +156,7 @@ def test_results_do_not_depend_on_threads_and_summation(
         "summation_plan",
         lambda runs, pairs: (across, numba.get_num_threads()),
     )
-    with numba_threads(min(threads, numba.get_num_threads())):
+    with numba_threads(threads):
         again = ParticleSystem(SETTINGS).advance(start(SETTINGS, 20, seed=40), 30)
     assert same(again, hundred, slice(40, 60))
 
