@@ -524,7 +524,7 @@ class Walkers(Noise):
         return {name: result[name] for name in self.variables}
 
 
-@pytest.mark.parametrize("points", [True, False])
+@pytest.mark.parametrize("points", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_commands_take_a_file_of_a_system_of_another_kind(points, output_of):
     register(WalkerSettings, Walkers)
     run(WalkerSettings(points=points), steps=120, every=2, out="a.nc").close()

@@ -344,7 +344,15 @@ def assert_picture_above_controls(page, tab):
 
 
 @pytest.mark.parametrize(
-    "tab", ["story", "runs", "particles", "training", "transformer"]
+    "tab",
+    [
+        "story",
+        "runs",
+        *(
+            pytest.param(tab, marks=pytest.mark.slow)
+            for tab in ("particles", "training", "transformer")
+        ),
+    ],
 )
 def test_a_tab_is_accessible_in_each_colour_scheme_and_fits_on_small_screens(
     explorer, chromium_page, violations, tab

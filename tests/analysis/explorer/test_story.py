@@ -43,6 +43,10 @@ def story():
     server.end()
 
 
+QUICK = ("numbers", "alignment", "network")
+"""Chapters that `make test` opens; `make test-all` opens all."""
+
+
 @pytest.fixture(scope="module")
 def records():
     """The recorded runs of the story, by chapter."""
@@ -50,7 +54,13 @@ def records():
     return json.loads(text.partition("=")[2])
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize(
+    "chapter",
+    [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in CHAPTERS
+    ],
+)
 def test_a_chapter_opens_by_its_address_moves_and_fits(story, chromium_page, chapter):
     open_page(chromium_page, f"{story.address}#{chapter}")
     current = chromium_page.locator("nav button[aria-current]")
@@ -77,7 +87,9 @@ def follow_link(page):
     page.get_by_role("link", name="Particles with the alignment").click()
 
 
-@pytest.mark.parametrize("way", [follow_link, open_tab])
+@pytest.mark.parametrize(
+    "way", [follow_link, pytest.param(open_tab, marks=pytest.mark.slow)]
+)
 def test_alignment_makes_a_circle_and_the_setting_is_handed_on(
     story, chromium_page, way
 ):

@@ -53,7 +53,7 @@ ANALYSES = [
     "compare modular.nc particles.nc",
     f"curvature particles.nc {FOUR}",
     f"curvature modular.nc {FOUR}",
-    f"curvature sparse.nc {FOUR}",
+    pytest.param(f"curvature sparse.nc {FOUR}", marks=pytest.mark.slow),
     "curvature mine0.nc mine1.nc --loss mine.py --eigenvalues 2 --frames 4",
     "curvature mine0.nc --loss mine.py --eigenvalues 2 --frames 4",
     "edge modular.nc --runs 2 --frames 4",
@@ -110,6 +110,8 @@ PAPER_FIGURES = [
 ]
 
 
+COLUMN = ("paper", True)
+"""Style, and whether the figure has the width of a column."""
 MODEL_FILE = """
 import torch
 
@@ -171,10 +173,13 @@ def run_command(runs, monkeypatch, typed):
 
 class Drawings:
     """Checks each figure that a command saves instead of saving it, and keeps what
-    draws the figure, to draw it again in another style."""
+    draws the figure, to draw it again in another style.
 
-    def __init__(self, monkeypatch):
-        self.functions, self.faults = [], []
+    first: the style of the command's own figure, and whether it is a column's, instead
+    of the command's; None for the command's."""
+
+    def __init__(self, monkeypatch, first=None):
+        self.first, self.functions, self.faults = first, [], []
         for name in plots.__all__:
             if name.startswith("plot_") or name == "class_map_figure":
                 monkeypatch.setattr(plots, name, self.kept(getattr(plots, name)))
@@ -183,12 +188,18 @@ class Drawings:
     def kept(self, plot):
         def draw(*arguments, **options):
             self.functions.append(lambda: plot(*arguments, **options))
-            return plot(*arguments, **options)
+            with self.style():
+                return plot(*arguments, **options)
 
         return draw
 
+    def style(self):
+        """A context in which the command's own figure is drawn."""
+        return plots.use_style(*self.first) if self.first else contextlib.nullcontext()
+
     def check(self, figure, path):
-        self.faults += faults(figure)
+        with self.style():
+            self.faults += faults(figure, bool(self.first) and self.first[1])
 
     def check_again(self, style, column):
         with no_layout_warnings(self.faults), plots.use_style(style, column):
@@ -221,14 +232,16 @@ def test_the_style_dark_differs_from_screen_only_in_its_colours():
     ],
 )
 def test_figures_of_commands(package, line, run_command, monkeypatch, request):
-    """On the screen, as the command draws them, and in a column; with `make test-all`
-    on the width of a page, too. The style `dark` has the layout of `screen`."""
-    drawings = Drawings(monkeypatch)
+    """In a column, where there is least room; with `make test-all` as the command draws
+    them, in a column, and on the width of a page. The style `dark` has the layout of
+    `screen`."""
+    is_quick = request.config.option.markexpr
+    drawings = Drawings(monkeypatch, COLUMN if is_quick else None)
     with no_layout_warnings(drawings.faults):
         run_command(line, package)
     assert drawings.functions
-    drawings.check_again("paper", True)
-    if not request.config.option.markexpr:
+    if not is_quick:
+        drawings.check_again(*COLUMN)
         drawings.check_again("paper", False)
     assert not drawings.faults, "\n".join(drawings.faults)
 

@@ -46,6 +46,15 @@ BEGIN_FROM_OTHERS = {"vc.transfer", "vc.vocabularies", "vc.finetuning"}
 """Experiments that also train networks which begin from the ensembles that they
 declare."""
 
+TRAIN_LONG = {"zl.attention-rate", "na.small", "na.phases"}
+"""Experiments whose smallest size takes seconds."""
+
+
+def marked(value, experiment):
+    """A parameter of tests of an experiment's evidence."""
+    marks = pytest.mark.slow if experiment in TRAIN_LONG else ()
+    return pytest.param(value, marks=marks, id=getattr(value, "name", value))
+
 
 @pytest.fixture(scope="module")
 def reread(evidence, tmp_path_factory):
@@ -153,7 +162,7 @@ def test_ensembles_are_shared_with_commands_and_figures():
 # ----------------------------------------------------------------------------- evidence
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [marked(name, name) for name in NAMES])
 def test_evidence_is_small_described_and_unchanged_by_a_file(name, evidence, reread):
     result = evidence[name]
     assert result.nbytes < 1e6
@@ -166,7 +175,7 @@ def test_evidence_is_small_described_and_unchanged_by_a_file(name, evidence, rer
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in NAMES if name not in BEGIN_FROM_OTHERS]
+    "name", [marked(name, name) for name in NAMES if name not in BEGIN_FROM_OTHERS]
 )
 def test_experiments_declare_their_ensembles(name, evidence):
     assert evidence[name]
@@ -185,7 +194,7 @@ def test_evidence_is_reproducible(name, evidence):
 
 
 @pytest.mark.parametrize(
-    "claim", [item for item in CLAIMS if item.experiment], ids=lambda claim: claim.name
+    "claim", [marked(item, item.experiment) for item in CLAIMS if item.experiment]
 )
 def test_every_claim_has_a_verdict_on_small_evidence(claim, evidence, reread):
     result, again = evidence[claim.experiment], reread(claim.experiment)

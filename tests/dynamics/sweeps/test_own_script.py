@@ -128,6 +128,7 @@ def test_a_cluster_trains_with_the_same_bits(script, tmp_path):
     xr.testing.assert_equal(combine_runs(here), combine_runs(there))
 
 
+@pytest.mark.slow
 def test_the_script_of_the_page_learns(script):
     page = (ROOT / "docs" / "guides" / "sweeps.md").read_text()
     section = page.split("## A training script of your own")[1]

@@ -151,6 +151,7 @@ def opened(folder):
     )
 
 
+TRAIN_TRANSFORMERS = ("zl-rates", "na-phases")
 DRAWN = {
     "ca1": ("decay1", 2),
     "ca2": ("decay1", 1),
@@ -242,7 +243,13 @@ def test_names_ignore_case_and_punctuation():
 # ---------------------------------------------------------------------------- all drawn
 
 
-@pytest.mark.parametrize("name", list(DRAWN))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in TRAIN_TRANSFORMERS else ())
+        for name in DRAWN
+    ],
+)
 def test_figure_has_its_panels_with_the_runs_in_its_title(name, drawn, opened):
     result = drawn(name)
     assert len(result.figure.axes) == DRAWN[name][1]
