@@ -758,11 +758,10 @@ class Recording:
             return
         if updates % max(1, self.restart_every):
             return
-        position = Position.at(updates)
         if self._received or self.recorder.part_is_due():
-            self.recorder.close_part(position, self._observer)
+            self.recorder.close_part(Position.at(updates), self._observer)
         elif self.restart_every and updates not in self.recorder.states:
-            self.recorder.keep_state(position, self._observer)
+            self.recorder.keep_state(Position.at(updates), self._observer)
 
     def _record_due_frames(self, call: _Call) -> None:
         updates = call.updates
@@ -1210,14 +1209,15 @@ class Recording:
         self._last_step = state["last_step"]
         self._first = None
         self._must_restore = False
-        self.norms.base = state["updates"]
-        self.norms.time = state.get("time", self.settings.time_step * state["updates"])
+        updates = state["updates"]
+        time = state.get("time", self.settings.time_step * updates)
+        self.norms.continue_from(updates, time)
         for text in state.get(NOT_FOLLOWED, []):
             self._note(text)
         self._unsaid = []
         if self.gradient is not None:
             self.gradient.last = state[GRADIENT].to(self.gradient.last.device)
-        return state["updates"]
+        return updates
 
     # -------------------------------------------------------------- after the recording
 
