@@ -268,12 +268,13 @@ def read_quantities(
     return result
 
 
-def calls_user_code(quantity: Quantity, model: torch.nn.Module) -> bool:
-    """Whether reading a quantity runs code of the user or of the model."""
+def calls_user_code(quantity: Quantity, tensors: Collection[str]) -> bool:
+    """Whether reading a quantity runs code of the user or of the model, which has
+    tensors of these names."""
     if callable(quantity):
         return not getattr(quantity, "is_own", False)
     name = quantity if isinstance(quantity, str) else quantity.name
-    return plain_name(name) not in named_tensors(model)
+    return plain_name(name) not in tensors
 
 
 def checked_shape(

@@ -10,7 +10,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -47,7 +47,11 @@ from dynamics.recording.moments import (
     MomentUpdates,
     SecondMoment,
     SecondMoments,
-    acting_optimizer,
+)
+from dynamics.recording.observed_training import (
+    LearningRate,
+    LearningRates,
+    ObservedTraining,
 )
 from dynamics.recording.processes import (
     check_whole_parameters,
@@ -66,12 +70,10 @@ from dynamics.recording.quantities import (
     ParameterView,
     Quantity,
     as_array,
-    calls_user_code,
     check_initialised,
     check_residues,
     checked_shape,
     describe,
-    named_parameters,
     named_tensors,
     plain_name,
     read_quantities,
@@ -82,21 +84,16 @@ from dynamics.recording.quantities import (
 from dynamics.recording.recorded_activations import ProbeActivations
 from dynamics.recording.recorded_network import check_model
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
-from dynamics.recording.tensor_marks import TensorMarks
 from dynamics.recording.training_copies import training_copies
 from dynamics.recording.training_state import (
     as_optimizers,
     check_states,
-    read_training_state,
-    set_training_state,
     undisturbed,
 )
 from dynamics.recording.update_norms import (
     Layers,
     ModelLayers,
     UpdateNorms,
-    learning_rate,
-    parameters_of,
 )
 from dynamics.run_checks import MAX_STEPS, check_trajectory_path
 from dynamics.settings import RecordedSettings, SettingsError, check_integer, check_real
@@ -254,7 +251,8 @@ def record(
     if not is_first_process():
         return RecordingElsewhere(path)
     check_initialised(model)
-    optimizers, states = as_optimizers(optimizer), states or {}
+    training = ObservedTraining(wrapper, optimizer, states)
+    optimizers = training.optimizers
     quantities: dict[str, Quantity] = {}
     with undisturbed(wrapper) as restore, _CollectedErrors() as errors:
         functions = ModelFile()
@@ -277,10 +275,9 @@ def record(
             ("seed", seed or 0, 0, 2**62),
         ):
             errors.attempt(check_integer, name, value, low, high)
-        errors.attempt(check_states, states)
-        rate = float(learning_rate(optimizers[0]))
+        errors.attempt(check_states, training.states)
+        rate = float(training.rates[0][1])
         errors.attempt(check_real, "learning rate of the optimizer", rate)
-        training = Training(wrapper, model, optimizers, states)
         quantities |= {LEARNING_RATE: LearningRate(training), **(variables or {})}
         if activations:
             outputs = errors.attempt(ProbeActivations, model, activations, probe)
@@ -420,94 +417,12 @@ def _checked_path(path: str | Path) -> Path:
         raise SettingsError("path", error.found, error.allowed) from None
 
 
-GroupRates = list[tuple[Sequence[torch.nn.Parameter], Any]]
-"""The parameters and the learning rate of each parameter group."""
-
-
-@dataclasses.dataclass
-class Training:
-    """What a recording observes: a model, as it was given and without wrappers, its
-    optimizers, and other states."""
-
-    wrapper: torch.nn.Module
-    model: torch.nn.Module
-    optimizers: list[Any]
-    states: Mapping[str, Any]
-
-    def undisturbed(
-        self, gradients: bool = False
-    ) -> contextlib.AbstractContextManager[Callable[[], None]]:
-        """A context in which code of the user is called."""
-        return undisturbed(self.wrapper, self.states, gradients)
-
-    def group_rates(self) -> GroupRates:
-        """The parameters and the learning rate of each parameter group."""
-        return [
-            (group["params"], learning_rate(optimizer, index))
-            for optimizer in self.optimizers
-            for index, group in enumerate(optimizer.param_groups)
-        ]
-
-    def tensors(self) -> list[torch.Tensor]:
-        """The parameters and buffers of the model."""
-        return [*self.model.parameters(), *self.model.buffers()]
-
-
-@dataclasses.dataclass(frozen=True)
-class LearningRate:
-    """A recorded quantity: the learning rate of the first parameter group of the first
-    optimizer, float64; 1 if it has none."""
-
-    training: Training
-    is_own: ClassVar[bool] = True
-
-    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
-        """The learning rate that the optimizer has now."""
-        rate = learning_rate(self.training.optimizers[0])
-        return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
-
-
-@dataclasses.dataclass(frozen=True)
-class LearningRates:
-    """A recorded quantity: the learning rates of the trained parameters of these names,
-    (parameter,) float64; 0 for one that no optimizer has."""
-
-    training: Training
-    names: Sequence[str]
-    is_own: ClassVar[bool] = True
-
-    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
-        """The learning rates that the optimizers have now."""
-        return self.with_rates(self.training.group_rates())
-
-    def with_rates(self, rates: GroupRates) -> torch.Tensor:
-        """The learning rates of the parameters, from those of the parameter groups."""
-        by_parameter = {
-            id(parameter): float(rate)
-            for parameters, rate in rates
-            for parameter in parameters
-        }
-        parameters = named_parameters(self.training.model)
-        values = [
-            # pruning replaces a parameter by one of another name
-            by_parameter.get(
-                id(parameters.get(name, parameters.get(f"{name}_orig"))), 0.0
-            )
-            for name in self.names
-        ]
-        return torch.tensor(values, dtype=torch.float64)
-
-
 class _Call(NamedTuple):
-    """A call of `Recording.step`, with what is read of the training later."""
+    """A call of `Recording.step`."""
 
     updates: int
     loss: Measured
     accuracy: Measured
-    group_rates: GroupRates
-    modes: list[tuple[torch.nn.Module, bool]]
-    states: list[tuple[Any, Any, int]]
-    """The optimizers, their states, and the lengths of these."""
 
 
 class Recording:
@@ -517,7 +432,7 @@ class Recording:
     def __init__(
         self,
         path: Path,
-        training: Training,
+        training: ObservedTraining,
         layers: ModelLayers,
         quantities: Mapping[str, Quantity],
         moments: SecondMoments | None,
@@ -566,7 +481,6 @@ class Recording:
         self._unsaid: list[str] = []
         self._ends_early = False  # a variable cannot be read any longer
         self._look_again = False  # optimizers have other parameters than before
-        self._trained_marks, self._other_marks = TensorMarks(), TensorMarks()
         self._noted: set[tuple[str, str]] = set()
         self._first_names = set(layers.parameters)
         self._first_parameters = weakref.WeakValueDictionary(
@@ -704,11 +618,8 @@ class Recording:
             raise UnrestoredRecording(f"{self.path}: exists already; {allowed}")
         before = self.norms.base
         updates = self.norms.settle()
-        if (
-            updates == before
-            and self._latest_call is not None
-            and self._trained_marks.values_differ()
-        ):
+        had_call = self._latest_call is not None
+        if updates == before and had_call and self.training.weights_differ():
             self._note(
                 f"weights have changed since step {updates}, but no update of an"
                 " optimizer of torch was seen"
@@ -716,11 +627,11 @@ class Recording:
         if self._look_again:
             self._look_at_model()
         self._calls_without_update += not updates
-        self._latest_call = self._describe_call(updates, loss, accuracy)
+        self._latest_call = _Call(updates, copy_of(loss), copy_of(accuracy))
+        self.training.keep_settings(self._needs_modes())
         if self._is_recording:
             self._record_due_frames(self._latest_call)
-        self._trained_marks.take(self._trained)
-        self._other_marks.take(self._others)
+        self.training.mark()
         self._say_notes()
         self._close_due_part(updates)
         if self._received:
@@ -734,23 +645,8 @@ class Recording:
     def _is_recording(self) -> bool:
         return self.diverged_at is None and not self._ends_early
 
-    def _describe_call(self, updates: int, loss: Measured, accuracy: Measured) -> _Call:
-        optimizers = self.training.optimizers
-        modes = []
-        if self._calls_user_code or self.evaluate is not None:
-            modes = [(part, part.training) for part in self.training.model.modules()]
-        return _Call(
-            updates,
-            copy_of(loss),
-            copy_of(accuracy),
-            self.training.group_rates(),
-            modes,
-            [
-                (one, one.state, len(one.state))
-                for one in optimizers
-                if hasattr(one, "state")
-            ],
-        )
+    def _needs_modes(self) -> bool:
+        return self.training.calls_user_code or self.evaluate is not None
 
     def _close_due_part(self, updates: int) -> None:
         """Write a part or keep a restart state if one is due at this update."""
@@ -779,20 +675,12 @@ class Recording:
         self.norms.refresh()
         self._look_at_model()
         try:
-            arrays = self._read_arrays(call)
+            arrays = self._read_arrays()
         except SettingsError as error:
             self._end_early(str(error))
             return
-        frame = arrays | self._read_metrics(call)
-        if LEARNING_RATE in frame and isinstance(
-            self.quantities[LEARNING_RATE], LearningRate
-        ):
-            _, first_rate = call.group_rates[0]
-            frame[LEARNING_RATE] = np.array(float(first_rate))
-        rates = self.quantities.get(LEARNING_RATES)
-        if isinstance(rates, LearningRates):
-            frame[LEARNING_RATES] = rates.with_rates(call.group_rates).numpy()
-        self._add_frame(call.updates, frame | self._read_norms())
+        frame = arrays | self._read_metrics(call) | self._read_norms()
+        self._add_frame(call.updates, frame)
 
     def _keep_gradient(self, optimizer: Any, updates: int) -> None:
         """Keep the gradient of the embedding that the first update after a frame
@@ -873,18 +761,9 @@ class Recording:
         self._look_again = True
 
     def _follow_optimizer(self, optimizer: Any) -> None:
-        """Let an optimizer whose step begins take the place of those that had some of
-        its parameters."""
+        """Follow an optimizer whose step begins."""
         self._look_again = True
-        optimizers = self.training.optimizers
-        if not any(optimizer in (one, acting_optimizer(one)) for one in optimizers):
-            trained = set(map(id, parameters_of(optimizer)))
-            others = [
-                one
-                for one in optimizers
-                if trained.isdisjoint(map(id, parameters_of(one)))
-            ]
-            self.training.optimizers = [optimizer, *others]
+        self.training.follow(optimizer)
         self._follow_moments(optimizer)
 
     def _follow_moments(self, optimizer: Any) -> None:
@@ -899,16 +778,12 @@ class Recording:
         """Find the present parameters and buffers, and note those that cannot be
         recorded."""
         self._look_again = False
-        tensors = self.training.tensors()
-        self._trained = [tensor for tensor in tensors if tensor.requires_grad]
-        self._others = [tensor for tensor in tensors if not tensor.requires_grad]
-        model, optimizers = self.training.model, self.norms.optimizers
-        self._calls_user_code = any(
-            calls_user_code(quantity, model) for quantity in self.quantities.values()
-        )
+        self.training.look(self.quantities)
         since = f"since step {self.norms.updates}"
         self._note_names(
-            "the norms", self.layers.without_layer(optimizers), f"are trained {since}"
+            "the norms",
+            self.layers.without_layer(self.norms.optimizers),
+            f"are trained {since}",
         )
         if any(name.startswith(PARAMETER) for name in self.quantities):
             new = [
@@ -965,47 +840,18 @@ class Recording:
                 f"no frame is recorded after step {max(0, self._last_step)}: {why}"
             )
 
-    def _has_been_written(self) -> bool:
-        """Whether something has written to the model or its optimizers since the latest
-        call of step."""
-        assert self._latest_call is not None
-        present = set(map(id, self.training.tensors()))
-        return (
-            not present.issuperset(map(id, self._trained + self._others))
-            or self._trained_marks.have_changed()
-            or self._other_marks.have_changed()
-            or any(
-                one.state is not state or len(state) != length
-                for one, state, length in self._latest_call.states
-            )
-        )
-
     # --------------------------------------------------------------------------- values
 
-    def _read_arrays(self, call: _Call | None = None) -> dict[str, np.ndarray]:
+    def _read_arrays(self) -> dict[str, np.ndarray]:
         """The recorded tensors of the model, as arrays. Raises SettingsError if one
         cannot be read."""
         model = self.training.model
-        if not self._calls_user_code:
+        if not self.training.calls_user_code:
             tensors = read_quantities(self.quantities, model)
             return {name: as_array(tensor) for name, tensor in tensors.items()}
-        with self._called_as_at(call) as restore:
+        with self.training.undisturbed() as restore:
             tensors = read_quantities(self.quantities, model, restore)
             return {name: as_array(tensor) for name, tensor in tensors.items()}
-
-    @contextlib.contextmanager
-    def _called_as_at(self, call: _Call | None) -> Iterator[Callable[[], None]]:
-        """Call code of the user with the modes of the modules at a call of step."""
-        modes = call.modes if call else []
-        now = [(module, module.training) for module, _ in modes]
-        for module, mode in modes:
-            module.training = mode
-        try:
-            with self.training.undisturbed() as restore:
-                yield restore
-        finally:
-            for module, mode in now:
-                module.training = mode
 
     def _read_norms(self) -> dict[str, np.ndarray]:
         return {
@@ -1013,7 +859,7 @@ class Recording:
             "update_norm": self.norms.update,
         }
 
-    def _evaluate(self, call: _Call | None = None) -> Mapping[str, Any]:
+    def _evaluate(self) -> Mapping[str, Any]:
         """What the user's function measures."""
         if self.evaluate is None:
             return {}
@@ -1021,7 +867,7 @@ class Recording:
             raise SettingsError(
                 "evaluate", describe(self.evaluate), "a function of the model"
             )
-        with self._called_as_at(call):
+        with self.training.undisturbed():
             metrics = self.evaluate(self.training.model)
         if not isinstance(metrics, Mapping):
             raise SettingsError(
@@ -1037,7 +883,7 @@ class Recording:
         """Losses, accuracies and other numbers, as arrays; splits that loss and
         accuracy do not share get names of their own, such as accuracy_test."""
         given = {} if call is None else {"loss": call.loss, "accuracy": call.accuracy}
-        evaluated = self._evaluate(call) if evaluated is None else evaluated
+        evaluated = self._evaluate() if evaluated is None else evaluated
         has_functions = any(
             map(calls_functions, (*given.values(), *evaluated.values()))
         )
@@ -1103,11 +949,7 @@ class Recording:
 
     def checkpoint(self, position: Position) -> dict[str, np.ndarray]:
         """The restart state, as bytes with an axis for the run."""
-        training = self.training
-        state = read_training_state(
-            training.model, training.optimizers, training.states
-        )
-        state |= {
+        state = self.training.state() | {
             "updates": self.norms.updates,
             "last_step": self._last_step,
             "time": float(self.norms.time),
@@ -1125,7 +967,9 @@ class Recording:
             self._metrics = self._metrics or self._read_metrics(None, self._evaluated)
             self._complete_first_frame()
         written = (
-            call is not None and call.updates == updates and self._has_been_written()
+            call is not None
+            and call.updates == updates
+            and self.training.has_been_written()
         )
         if self._is_recording and updates > self._last_step:
             missing = self._record_last_frame(written)
@@ -1204,8 +1048,7 @@ class Recording:
                 " overwrite=True replaces it"
             )
         state = state_from_bytes(arrays[RESTART_STATE][0])
-        training = self.training
-        set_training_state(state, training.model, training.optimizers, training.states)
+        self.training.restore(state)
         self._last_step = state["last_step"]
         self._first = None
         self._must_restore = False
