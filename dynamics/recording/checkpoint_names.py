@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dynamics.errors import TrajectoryError
+from dynamics.recording.quantities import plain_name
 from dynamics.settings import SettingsError
 
 LABELS = (
@@ -25,9 +26,6 @@ NUMBER = re.compile(
 
 SHARD = re.compile(r"\d{5}-of-\d{5}$")
 """The end of the name of a file with a part of a checkpoint."""
-
-WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
-"""Parts that wrappers of torch add to names: torch.compile, FSDP, checkpointing."""
 
 HOW = "--step-from with the name of the step in the files, or --step-from order"
 
@@ -155,10 +153,7 @@ def original_names(names: Iterable[str]) -> dict[str, str]:
     >>> original_names(["module.a._orig_mod.weight", "module.b"])
     {'module.a._orig_mod.weight': 'a.weight', 'module.b': 'b'}
     """
-    result = {
-        name: ".".join(part for part in name.split(".") if part not in WRAPPERS)
-        for name in names
-    }
+    result = {name: plain_name(name) for name in names}
     while result and all(name.startswith("module.") for name in result.values()):
         result = {name: new.removeprefix("module.") for name, new in result.items()}
     _check_distinct(result)

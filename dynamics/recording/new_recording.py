@@ -10,13 +10,11 @@ import torch
 import xarray as xr
 
 from dynamics.provenance import identity_of
-from dynamics.recording.embedding_gradient import EmbeddingGradient
+from dynamics.recording.embedding_gradient import GRADIENT, EmbeddingGradient
+from dynamics.recording.metrics import Metrics
 from dynamics.recording.model_file import ModelFile, embedding_of, load_model_file
-from dynamics.recording.moments import (
-    MomentUpdates,
-    SecondMoment,
-    SecondMoments,
-)
+from dynamics.recording.model_recorder import ModelRecorder, OpenSchedule
+from dynamics.recording.moments import MomentUpdates, SecondMoment, SecondMoments
 from dynamics.recording.observed_training import (
     LearningRate,
     LearningRates,
@@ -29,16 +27,19 @@ from dynamics.recording.processes import (
 )
 from dynamics.recording.quantities import (
     BUFFER,
+    LEARNING_RATE,
     LEARNING_RATES,
     MOMENT_UPDATES,
     PARAMETER,
     SECOND_MOMENT,
     TRAINED,
+    ParameterView,
     Quantity,
     as_array,
     check_initialised,
     check_residues,
     checked_shape,
+    named_tensors,
     plain_name,
     read_quantities,
     recorded_weights,
@@ -47,18 +48,14 @@ from dynamics.recording.quantities import (
 )
 from dynamics.recording.recorded_activations import ProbeActivations
 from dynamics.recording.recorded_network import check_model
-from dynamics.recording.recording import GRADIENT, LEARNING_RATE, Recording
+from dynamics.recording.recording import Recording
 from dynamics.recording.recording_elsewhere import RecordingElsewhere
-from dynamics.recording.training_state import (
-    check_states,
-    undisturbed,
-)
-from dynamics.recording.update_norms import (
-    Layers,
-    ModelLayers,
-)
+from dynamics.recording.training_state import check_states, undisturbed
+from dynamics.recording.update_norms import Layers, ModelLayers
 from dynamics.run_checks import MAX_STEPS, check_trajectory_path
 from dynamics.settings import RecordedSettings, SettingsError, check_integer, check_real
+from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+from dynamics.trajectory.schema import EMBEDDING_LAYER
 
 
 def record(
@@ -278,18 +275,28 @@ def record(
         **second_moments.common,
     )
     seed = torch.initial_seed() % 2**62 if seed is None else seed
+    identity = identity_of(settings, 1, seed, every, device=members[0].device.type)
+    origin = describe_origin(settings, identity, MAX_STEPS, torch.get_num_threads(), 1)
+    attributes = {
+        **origin,
+        EMBEDDING_LAYER: _embedding_layer(model_layers, quantities.get("embedding")),
+        **functions.attributes(modulus),
+        TRAINED: json.dumps(trained),
+    }
+    times: dict[int, float] = {}
+    seeds = seeds_of(identity)
+    description = RunDescription(
+        {}, {}, {}, seeds, rate, epoch_steps, attributes, times=times
+    )
+    schedule = OpenSchedule(MAX_STEPS, every, restart_every=restart_every)
     return Recording(
-        checked_path,
         training,
         model_layers,
         quantities,
         second_moments if moments else None,
-        evaluate,
-        settings,
-        identity_of(settings, 1, seed, every, device=members[0].device.type),
-        restart_every,
-        overwrite,
-        functions.attributes(modulus) | {TRAINED: json.dumps(trained)},
+        Metrics(training, evaluate),
+        ModelRecorder(checked_path, description, schedule, identity, overwrite),
+        times,
     )
 
 
@@ -361,3 +368,12 @@ def _checked_path(path: str | Path) -> Path:
         return check_trajectory_path(path).absolute()
     except SettingsError as error:
         raise SettingsError("path", error.found, error.allowed) from None
+
+
+def _embedding_layer(layers: ModelLayers, embedding: Quantity | None) -> str:
+    """The layer that contains the parameter of the embedding; an empty name if there is
+    none."""
+    name = embedding.name if isinstance(embedding, ParameterView) else embedding
+    names = named_tensors(layers.model)
+    parameter = names.get(plain_name(name)) if isinstance(name, str) else None
+    return layers.layers.get(id(parameter), "")

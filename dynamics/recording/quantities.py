@@ -76,6 +76,9 @@ class ParameterView:
         return tensor
 
 
+LEARNING_RATE = "learning_rate"
+"""Name of the learning rate of the first parameter group."""
+
 LEARNING_RATES, MOMENT_UPDATES = "learning_rates", "moment_updates"
 """Names of the learning rate of each trained parameter, and of the number of updates that
 its second moment has received, (run, step, parameter)."""
@@ -214,8 +217,8 @@ def describe(values: Any) -> str:
     )
 
 
-_WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
-"""What torch.compile and other wrappers of modules add to the names of parameters."""
+WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+"""Parts that wrappers of modules add to names: torch.compile, FSDP, checkpointing."""
 
 
 def plain_name(name: str) -> str:
@@ -224,9 +227,7 @@ def plain_name(name: str) -> str:
     >>> plain_name("blocks._orig_mod.0.weight")
     'blocks.0.weight'
     """
-    for wrapper in _WRAPPERS:
-        name = name.replace(wrapper, "")
-    return name
+    return ".".join(part for part in name.split(".") if part not in WRAPPERS)
 
 
 def named_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:

@@ -5,9 +5,7 @@ import dataclasses
 import signal
 import sys
 import warnings
-import weakref
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,67 +18,43 @@ from dynamics.errors import (
     UnrestoredRecording,
 )
 from dynamics.interruption import deferred_signals
-from dynamics.recording.embedding_gradient import EmbeddingGradient
+from dynamics.recording.embedding_gradient import GRADIENT, EmbeddingGradient
 from dynamics.recording.metrics import (
     METRICS,
     Measured,
-    by_split,
-    calls_functions,
+    Metrics,
     copy_of,
-    describe_splits,
-    metric_arrays,
     shared_splits,
 )
 from dynamics.recording.model_recorder import (
     RESTART_STATE,
     ModelRecorder,
-    OpenSchedule,
     Position,
     padded,
 )
-from dynamics.recording.moments import (
-    SecondMoments,
-)
-from dynamics.recording.observed_training import (
-    ObservedTraining,
-)
-from dynamics.recording.processes import (
-    process_count,
-)
+from dynamics.recording.moments import SecondMoments
+from dynamics.recording.observed_training import ObservedTraining
+from dynamics.recording.processes import process_count
 from dynamics.recording.quantities import (
     PARAMETER,
-    ParameterView,
     Quantity,
     as_array,
-    describe,
-    named_tensors,
-    plain_name,
     read_quantities,
     variable_dims,
 )
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
 from dynamics.recording.training_copies import training_copies
-from dynamics.recording.training_state import (
-    as_optimizers,
-)
-from dynamics.recording.update_norms import (
-    ModelLayers,
-    UpdateNorms,
-)
-from dynamics.run_checks import MAX_STEPS
+from dynamics.recording.training_state import as_optimizers
+from dynamics.recording.update_norms import ModelLayers, UpdateNorms
 from dynamics.settings import RecordedSettings, SettingsError
-from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 from dynamics.trajectory.parts import last_step_of, unfinished_files
 from dynamics.trajectory.schema import (
-    EMBEDDING_LAYER,
     INCOMPLETE_SINCE,
     NORM_VARIABLES,
     NOT_FOLLOWED,
     must_be_finite,
 )
 
-GRADIENT = "embedding_gradient"
-LEARNING_RATE = "learning_rate"
 NO_RESTORE = (
     "restore() cannot continue a training of several processes; restore your own"
     " checkpoints and record with overwrite=True"
@@ -101,68 +75,36 @@ class Recording:
 
     def __init__(
         self,
-        path: Path,
         training: ObservedTraining,
         layers: ModelLayers,
         quantities: Mapping[str, Quantity],
         moments: SecondMoments | None,
-        evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None,
-        settings: RecordedSettings,
-        identity: Mapping[str, Any],
-        restart_every: int,
-        overwrite: bool,
-        attributes: Mapping[str, str],
+        metrics: Metrics,
+        recorder: ModelRecorder,
+        times: dict[int, float],
     ) -> None:
-        self.path = path
+        self.path = recorder.path
         self.training = training
         self.layers = layers
         self.quantities = quantities
         self.moments = moments
-        self.evaluate = evaluate
-        self.settings = settings
-        self.identity = identity
-        self.restart_every = restart_every
-        self.every: int = identity["every"]
+        self.metrics = metrics
+        self.recorder = recorder
+        self.every = recorder.schedule.every
         gradient = quantities.get(GRADIENT)
         self.gradient = gradient if isinstance(gradient, EmbeddingGradient) else None
-        schedule = OpenSchedule(MAX_STEPS, self.every, restart_every=restart_every)
-        attrs = describe_origin(
-            settings, identity, MAX_STEPS, torch.get_num_threads(), 1
-        )
-        attrs |= {
-            EMBEDDING_LAYER: _embedding_layer(layers, quantities.get("embedding")),
-            **attributes,
-        }
-        self._times: dict[int, float] = {}
-        unknown = RunDescription(
-            {},
-            {},
-            {},
-            seeds_of(identity),
-            settings.time_step,
-            settings.epoch_steps,
-            attrs,
-            times=self._times,
-        )
-        self.recorder = ModelRecorder(path, unknown, schedule, identity, overwrite)
         self.diverged_at: int | None = None
         self.not_followed: list[str] = []
         """What of the training could not be recorded, in words."""
         self._unsaid: list[str] = []
+        self._noted: set[tuple[str, str]] = set()
         self._ends_early = False  # a variable cannot be read any longer
         self._look_again = False  # optimizers have other parameters than before
-        self._noted: set[tuple[str, str]] = set()
-        self._first_names = set(layers.parameters)
-        self._first_parameters = weakref.WeakValueDictionary(
-            {id(item): item for item in layers.parameters.values()}
-        )
-        self._metrics: dict[str, np.ndarray] | None = None  # of the frame of step 0
-        self._first: dict[str, np.ndarray] | None = (
-            None  # arrays of step 0, until its frame is complete
-        )
+        self._times = times  # by step
+        self._first: dict[str, np.ndarray] | None = None  # step 0, until it is complete
+        self._evaluated: Mapping[str, Any] | None = None  # until it is in that frame
         self._last: dict[str, np.ndarray] = {}  # the last frame
         self._last_step = -1
-        self._given: dict[str, list[str]] | None = None  # splits of each metric
         self._must_restore = self._has_begun = self._has_entered = False
         self._in_progress = False
         self._calls_without_update = 0  # of step
@@ -188,7 +130,7 @@ class Recording:
             held.callback(self.norms.remove)
             self._look_at_model()
             if not self._must_restore:
-                self._first, self._evaluated = self._read_arrays(), self._evaluate()
+                self._read_beginning()
             self._held = held.pop_all()
         self._has_entered = self._in_progress = True
         return self
@@ -316,26 +258,25 @@ class Recording:
         return self.diverged_at is None and not self._ends_early
 
     def _needs_modes(self) -> bool:
-        return self.training.calls_user_code or self.evaluate is not None
+        return self.training.calls_user_code or self.metrics.function is not None
 
     def _close_due_part(self, updates: int) -> None:
         """Write a part or keep a restart state if one is due at this update."""
         if not (self._has_begun and self._is_recording):
             return
-        if updates % max(1, self.restart_every):
+        restart_every = self.recorder.schedule.restart_every
+        if updates % max(1, restart_every):
             return
         if self._received or self.recorder.part_is_due():
             self.recorder.close_part(Position.at(updates), self._observer)
-        elif self.restart_every and updates not in self.recorder.states:
+        elif restart_every and updates not in self.recorder.states:
             self.recorder.keep_state(Position.at(updates), self._observer)
 
     def _record_due_frames(self, call: _Call) -> None:
         updates = call.updates
         if self._first is not None:
-            if self._metrics is None and (
-                updates > 0 or call.loss is not None or call.accuracy is not None
-            ):
-                self._metrics = self._read_metrics(call, self._evaluated)
+            if updates > 0 or call.loss is not None or call.accuracy is not None:
+                self._measure_beginning(call.loss, call.accuracy)
             if updates > 0:
                 self._complete_first_frame()
         if updates > 0 and updates >= self._next_frame():
@@ -349,8 +290,8 @@ class Recording:
         except SettingsError as error:
             self._end_early(str(error))
             return
-        frame = arrays | self._read_metrics(call) | self._read_norms()
-        self._add_frame(call.updates, frame)
+        metrics = self.metrics.read(call.loss, call.accuracy, self.metrics.evaluate())
+        self._add_frame(call.updates, arrays | metrics | self._read_norms())
 
     def _keep_gradient(self, optimizer: Any, updates: int) -> None:
         """Keep the gradient of the embedding that the first update after a frame
@@ -361,12 +302,21 @@ class Recording:
     def _next_frame(self) -> int:
         return (max(self._last_step, 0) // self.every + 1) * self.every
 
+    def _read_beginning(self) -> None:
+        self._first, self._evaluated = self._read_arrays(), self.metrics.evaluate()
+
+    def _measure_beginning(self, loss: Measured, accuracy: Measured) -> None:
+        """Add the metrics to the frame of step 0, unless it has them."""
+        if self._first is not None and self._evaluated is not None:
+            self._first |= self.metrics.read(loss, accuracy, self._evaluated)
+            self._evaluated = None
+
     def _complete_first_frame(self) -> None:
         """Record the frame of step 0, whose gradient is that of the first update."""
         assert self._first is not None
         norms = self._read_norms()
         norms["update_norm"] = np.zeros_like(norms["update_norm"])
-        first, self._first = {**self._first, **(self._metrics or {}), **norms}, None
+        first, self._first = self._first | norms, None
         self._times[0] = 0.0
         self._begin(first)
         self._last, self._last_step = first, 0
@@ -456,15 +406,10 @@ class Recording:
             f"are trained {since}",
         )
         if any(name.startswith(PARAMETER) for name in self.quantities):
-            new = [
-                name
-                for name, item in self.layers.parameters.items()
-                if name not in self._first_names
-                and self._first_parameters.get(id(item)) is not item
-            ]
+            new = self.layers.unknown()
             self._note_names("the values", new, f"the model has {since}")
-            if new:
-                self._add_attribute(INCOMPLETE_SINCE, self.norms.updates)
+            if new and INCOMPLETE_SINCE not in self.recorder.description.attrs:
+                self.recorder.add_attributes(**{INCOMPLETE_SINCE: self.norms.updates})
 
     def _note_names(self, what: str, names: list[str], since: str) -> None:
         """Note that something of parameters is not recorded, once for each of them."""
@@ -483,18 +428,8 @@ class Recording:
             return
         self.not_followed.append(text)
         self._unsaid.append(text)
-        self._add_attribute(NOT_FOLLOWED, "; ".join(self.not_followed))
+        self.recorder.add_attributes(**{NOT_FOLLOWED: "; ".join(self.not_followed)})
         self.recorder.complete = False
-
-    def _add_attribute(self, name: str, value: Any) -> None:
-        """Add an attribute to the file; the first step since which the model is
-        incomplete stays."""
-        attrs = dict(self.recorder.description.attrs)
-        if name != INCOMPLETE_SINCE or name not in attrs:
-            attrs[name] = value
-        self.recorder.description = dataclasses.replace(
-            self.recorder.description, attrs=attrs
-        )
 
     def _say_notes(self) -> None:
         unsaid, self._unsaid = self._unsaid, []
@@ -529,60 +464,6 @@ class Recording:
             "update_norm": self.norms.update,
         }
 
-    def _evaluate(self) -> Mapping[str, Any]:
-        """What the user's function measures."""
-        if self.evaluate is None:
-            return {}
-        if not callable(self.evaluate):
-            raise SettingsError(
-                "evaluate", describe(self.evaluate), "a function of the model"
-            )
-        with self.training.undisturbed():
-            metrics = self.evaluate(self.training.model)
-        if not isinstance(metrics, Mapping):
-            raise SettingsError(
-                "evaluate",
-                f"a function that returns {describe(metrics)}",
-                'one that returns {"loss": ...}',
-            )
-        return metrics
-
-    def _read_metrics(
-        self, call: _Call | None, evaluated: Mapping[str, Any] | None = None
-    ) -> dict[str, np.ndarray]:
-        """Losses, accuracies and other numbers, as arrays; splits that loss and
-        accuracy do not share get names of their own, such as accuracy_test."""
-        given = {} if call is None else {"loss": call.loss, "accuracy": call.accuracy}
-        evaluated = self._evaluate() if evaluated is None else evaluated
-        has_functions = any(
-            map(calls_functions, (*given.values(), *evaluated.values()))
-        )
-        with contextlib.ExitStack() as context:
-            restore = _nothing
-            if has_functions:
-                undisturbed = self.training.undisturbed(gradients=True)
-                restore = context.enter_context(undisturbed)
-            values = {
-                name: by_split(name, value, restore)
-                for name, value in given.items()
-                if value is not None
-            }
-            for name, value in evaluated.items():
-                numbers = by_split(name, value, restore)
-                values[name] = {**values.get(name, {}), **numbers}
-        for fraction in values.get("accuracy", {}).values():
-            if np.isfinite(fraction) and not 0 <= fraction <= 1 + 1e-6:
-                raise SettingsError("accuracy", fraction, "a fraction from 0 to 1")
-        splits = {name: list(parts) for name, parts in values.items()}
-        self._given = splits if self._given is None else self._given
-        if splits != self._given:
-            raise SettingsError(
-                "loss, accuracy",
-                describe_splits(splits),
-                f"{describe_splits(self._given)}, as in the first frame",
-            )
-        return metric_arrays(values)
-
     def _begin(self, frame: Mapping[str, np.ndarray]) -> None:
         """Set the description of the run; its variables are known once the first frame
         has been read."""
@@ -591,7 +472,7 @@ class Recording:
         for name, values in frame.items():
             if name in METRICS:
                 dims[name] = ("split",)
-                coords["split"] = np.array(shared_splits(self._given or {}))
+                coords["split"] = np.array(shared_splits(self.metrics.splits or {}))
             elif name in NORM_VARIABLES:
                 dims[name] = ("layer",)
             else:
@@ -634,7 +515,7 @@ class Recording:
     def _finish(self) -> None:
         updates, call = self.norms.updates, self._latest_call
         if self._first is not None:
-            self._metrics = self._metrics or self._read_metrics(None, self._evaluated)
+            self._measure_beginning(None, None)
             self._complete_first_frame()
         written = (
             call is not None
@@ -710,7 +591,7 @@ class Recording:
         if arrays is None:
             if self._must_restore:
                 self._must_restore = False
-                self._first, self._evaluated = self._read_arrays(), self._evaluate()
+                self._read_beginning()
             return 0
         if self.recorder.has_diverged():
             raise RecordingError(
@@ -723,7 +604,7 @@ class Recording:
         self._first = None
         self._must_restore = False
         updates = state["updates"]
-        time = state.get("time", self.settings.time_step * updates)
+        time = state.get("time", self.recorder.description.time_step * updates)
         self.norms.continue_from(updates, time)
         for text in state.get(NOT_FOLLOWED, []):
             self._note(text)
@@ -821,16 +702,3 @@ class Recording:
             reshuffle=reshuffle,
         )
         return (model for _ in numbers)
-
-
-def _nothing() -> None:
-    """Do nothing."""
-
-
-def _embedding_layer(layers: ModelLayers, embedding: Quantity | None) -> str:
-    """The layer that contains the parameter of the embedding; an empty name if there is
-    none."""
-    name = embedding.name if isinstance(embedding, ParameterView) else embedding
-    names = named_tensors(layers.model)
-    parameter = names.get(plain_name(name)) if isinstance(name, str) else None
-    return layers.layers.get(id(parameter), "")

@@ -7,15 +7,9 @@ from typing import Any, Self
 
 import torch
 
-from dynamics.errors import (
-    RecordingError,
-)
-from dynamics.recording.metrics import (
-    Measured,
-)
-from dynamics.recording.processes import (
-    is_distributed,
-)
+from dynamics.errors import RecordingError
+from dynamics.recording.metrics import Measured
+from dynamics.recording.processes import is_distributed
 from dynamics.recording.recording import NO_RESTORE, Recording
 from dynamics.trajectory.parts import unfinished_files
 

@@ -16,10 +16,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.randomness import random_stream
 from dynamics.recording.model_recorder import RESTART_STATE
 from dynamics.recording.state_bytes import state_from_bytes
-from dynamics.recording.training_state import (
-    Training,
-    check_states,
-)
+from dynamics.recording.training_state import Training, check_states
 from dynamics.settings import SettingsError, check_integer, check_real
 from dynamics.trajectory.reader import checkpoints
 

@@ -61,14 +61,23 @@ class ModelLayers:
         """All parameters of the model by their present names."""
         self.layers: dict[int, str] = {}
         """The layer of a parameter by its identity."""
+        self.known: set[int] = set()
+        """Identities of parameters that the model had at first, or of their names."""
+        self._first_names = set(named)
         self.refresh()
 
     def refresh(self) -> None:
         """Find the present parameters of the model."""
+        known = self.known
         before = {
             id(item): self.layers.get(id(item)) for item in self.parameters.values()
         }
         self.parameters = named_parameters(self.model)
+        self.known = {
+            id(item)
+            for name, item in self.parameters.items()
+            if name in self._first_names or id(item) in known
+        }
         self.layers = {}
         for name, item in self.parameters.items():
             layer = before.get(id(item)) or self.layer_of.get(name)
@@ -83,6 +92,12 @@ class ModelLayers:
             n
             for n, item in self.parameters.items()
             if self.layers.get(id(item)) == layer
+        ]
+
+    def unknown(self) -> list[str]:
+        """The names of parameters that the model did not have at first."""
+        return [
+            name for name, item in self.parameters.items() if id(item) not in self.known
         ]
 
     def without_layer(self, optimizers: Iterable[Any]) -> list[str]:
