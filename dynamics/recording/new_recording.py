@@ -290,6 +290,7 @@ def record(
     )
     schedule = OpenSchedule(MAX_STEPS, every, restart_every=restart_every)
     return Recording(
+        settings,
         training,
         model_layers,
         quantities,

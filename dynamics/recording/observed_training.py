@@ -31,6 +31,8 @@ class ObservedTraining(Training):
         """Whether reading the recorded quantities runs code of the user."""
         self._modes: list[tuple[torch.nn.Module, bool]] = []
         self._states: list[tuple[Any, Any, int]] = []
+        self.tensors: dict[str, torch.Tensor] = {}
+        """The parameters and buffers that the model had at the last look, by name."""
         self._trained: list[torch.Tensor] = []
         self._others: list[torch.Tensor] = []
         self._trained_marks, self._other_marks = TensorMarks(), TensorMarks()
@@ -63,11 +65,12 @@ class ObservedTraining(Training):
 
     def look(self, quantities: Mapping[str, Quantity]) -> None:
         """Find the present parameters and buffers."""
-        tensors = named_tensors(self.model)
-        self._trained = [item for item in tensors.values() if item.requires_grad]
-        self._others = [item for item in tensors.values() if not item.requires_grad]
+        self.tensors = named_tensors(self.model)
+        tensors = self.tensors.values()
+        self._trained = [item for item in tensors if item.requires_grad]
+        self._others = [item for item in tensors if not item.requires_grad]
         self.calls_user_code = any(
-            calls_user_code(quantity, tensors) for quantity in quantities.values()
+            calls_user_code(quantity, self.tensors) for quantity in quantities.values()
         )
 
     def mark(self) -> None:

@@ -247,12 +247,14 @@ def named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def read_quantities(
     quantities: Mapping[str, Quantity],
     model: torch.nn.Module,
+    tensors: Mapping[str, torch.Tensor] | None = None,
     restore: Callable[[], None] = lambda: None,
 ) -> dict[str, torch.Tensor]:
-    """The tensors of quantities, detached. A name of something that the model computes,
-    such as a weight that is pruned, is read as an attribute. `restore` is called after
-    each function. Raises SettingsError."""
-    tensors = named_tensors(model)
+    """The tensors of quantities, detached. `tensors` are those of the model by name, if
+    they have been read. A name of something that the model computes, such as a weight
+    that is pruned, is read as an attribute. `restore` is called after each function.
+    Raises SettingsError."""
+    tensors = dict(named_tensors(model) if tensors is None else tensors)
     result = {}
     for name, quantity in quantities.items():
         if callable(quantity):
@@ -361,3 +363,19 @@ def variable_dims(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
         allowed = f"{len(dims)} axes ({', '.join(dims)})"
         raise SettingsError(name, f"a tensor of shape {shape}", allowed)
     return dims
+
+
+def dims_and_coords(
+    shapes: Mapping[str, tuple[int, ...]],
+) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]]:
+    """The dimensions, after run and step, of variables of these shapes, and the
+    coordinates. Raises SettingsError if a dimension has two sizes."""
+    dims: dict[str, tuple[str, ...]] = {}
+    coords: dict[str, np.ndarray] = {}
+    for name, shape in shapes.items():
+        dims[name] = variable_dims(name, shape)
+        for dim, size in zip(dims[name], shape, strict=True):
+            if len(coords.setdefault(dim, np.arange(size))) != size:
+                allowed = f"{len(coords[dim])}, as in other variables"
+                raise SettingsError(name, f"{size} along {dim}", allowed)
+    return dims, coords

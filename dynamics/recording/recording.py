@@ -39,8 +39,8 @@ from dynamics.recording.quantities import (
     PARAMETER,
     Quantity,
     as_array,
+    dims_and_coords,
     read_quantities,
-    variable_dims,
 )
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
 from dynamics.recording.training_copies import training_copies
@@ -75,6 +75,7 @@ class Recording:
 
     def __init__(
         self,
+        settings: RecordedSettings,
         training: ObservedTraining,
         layers: ModelLayers,
         quantities: Mapping[str, Quantity],
@@ -84,6 +85,7 @@ class Recording:
         times: dict[int, float],
     ) -> None:
         self.path = recorder.path
+        self.settings = settings
         self.training = training
         self.layers = layers
         self.quantities = quantities
@@ -128,7 +130,6 @@ class Recording:
                 self._follow_optimizer,
             )
             held.callback(self.norms.remove)
-            self._look_at_model()
             if not self._must_restore:
                 self._read_beginning()
             self._held = held.pop_all()
@@ -303,6 +304,7 @@ class Recording:
         return (max(self._last_step, 0) // self.every + 1) * self.every
 
     def _read_beginning(self) -> None:
+        self._look_at_model()
         self._first, self._evaluated = self._read_arrays(), self.metrics.evaluate()
 
     def _measure_beginning(self, loss: Measured, accuracy: Measured) -> None:
@@ -450,12 +452,11 @@ class Recording:
     def _read_arrays(self) -> dict[str, np.ndarray]:
         """The recorded tensors of the model, as arrays. Raises SettingsError if one
         cannot be read."""
-        model = self.training.model
-        if not self.training.calls_user_code:
-            tensors = read_quantities(self.quantities, model)
-            return {name: as_array(tensor) for name, tensor in tensors.items()}
-        with self.training.undisturbed() as restore:
-            tensors = read_quantities(self.quantities, model, restore)
+        training, context = self.training, contextlib.nullcontext(lambda: None)
+        with training.undisturbed() if training.calls_user_code else context as restore:
+            tensors = read_quantities(
+                self.quantities, training.model, training.tensors, restore
+            )
             return {name: as_array(tensor) for name, tensor in tensors.items()}
 
     def _read_norms(self) -> dict[str, np.ndarray]:
@@ -467,25 +468,15 @@ class Recording:
     def _begin(self, frame: Mapping[str, np.ndarray]) -> None:
         """Set the description of the run; its variables are known once the first frame
         has been read."""
-        dims: dict[str, tuple[str, ...]] = {}
-        coords: dict[str, np.ndarray] = {"layer": np.array(self.layers.names)}
-        for name, values in frame.items():
-            if name in METRICS:
-                dims[name] = ("split",)
-                coords["split"] = np.array(shared_splits(self.metrics.splits or {}))
-            elif name in NORM_VARIABLES:
-                dims[name] = ("layer",)
-            else:
-                dims[name] = (
-                    variable_dims(name, values.shape) if name in self.quantities else ()
-                )
-                for dim, size in zip(dims[name], values.shape, strict=True):
-                    if len(coords.setdefault(dim, np.arange(size))) != size:
-                        raise SettingsError(
-                            name,
-                            f"{size} along {dim}",
-                            f"{len(coords[dim])}, as in other variables",
-                        )
+        shapes = {name: frame[name].shape for name in self.quantities}
+        dims, coords = dims_and_coords(shapes)
+        coords["layer"] = np.array(self.layers.names)
+        coords["split"] = np.array(shared_splits(self.metrics.splits or {}))
+        for name in frame:
+            if name not in dims:
+                inner = "split" if name in METRICS else "layer"
+                is_array = name in (*METRICS, *NORM_VARIABLES)
+                dims[name] = (inner,) if is_array else ()
         description = dataclasses.replace(
             self.recorder.description, dims=dims, coords=coords
         )

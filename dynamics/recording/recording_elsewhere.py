@@ -17,6 +17,9 @@ from dynamics.trajectory.parts import unfinished_files
 class RecordingElsewhere(Recording):
     """What `record` returns in the processes of a training that do not record."""
 
+    optimizer: Any = None
+    """Optimizers are not followed."""
+
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()
         self._is_alone = not is_distributed()
@@ -51,12 +54,3 @@ class RecordingElsewhere(Recording):
     def branches(self, *arguments: Any, **options: Any) -> Iterator[torch.nn.Module]:
         """Raise RecordingError."""
         raise RecordingError(f"{self.path}: recorded by another process")
-
-    @property
-    def optimizer(self) -> Any:
-        """None: optimizers are not followed."""
-        return None
-
-    @optimizer.setter
-    def optimizer(self, optimizer: Any) -> None:
-        pass
