@@ -23,7 +23,9 @@ def copy_of(measured: Measured) -> Measured:
     if isinstance(measured, Mapping):
         return {split: copy_of(value) for split, value in measured.items()}
     if isinstance(measured, torch.Tensor):
-        return measured.detach().clone()
+        # without waiting for another device
+        is_number = measured.is_cpu and measured.numel() == 1
+        return measured.item() if is_number else measured.detach().clone()
     return measured
 
 
