@@ -17,11 +17,11 @@ from .recording.model_file import find_model as find_model
 from .recording.model_file import load_model_file as load_model_file
 from .recording.model_loss import ModelLoss as ModelLoss
 from .recording.model_loss import load_loss as load_loss
+from .recording.new_recording import record as record
 from .recording.quantities import ParameterView as ParameterView
 from .recording.recorded_network import recorded_loss as recorded_loss
 from .recording.recorded_network import with_model as with_model
 from .recording.recording import Recording as Recording
-from .recording.recording import record as record
 from .recording.scalar_logs import collect_scalars as collect_scalars
 from .recording.scalar_logs import scalar_table as scalar_table
 from .recording.training_copies import training_copies as training_copies

@@ -19,9 +19,8 @@ from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.folders import expand_home
 from dynamics.recording.checkpoint_names import (
     HOW,
-    original_names,
-    renamed,
     steps_in_names,
+    tensor_names,
 )
 from dynamics.settings import SettingsError
 
@@ -339,9 +338,7 @@ def _is_one_model(content: Any) -> bool:
 
 def _renamed(state: StateDict, rules: Sequence[str]) -> StateDict:
     """A state dict with the names of the original module, changed by rules OLD=NEW."""
-    names = original_names(state)
-    new = renamed(names.values(), rules)
-    return {new[names[name]]: tensor for name, tensor in state.items()}
+    return {new: state[name] for name, new in tensor_names(state, rules).items()}
 
 
 # ------------------------------------------------------------------------------- series

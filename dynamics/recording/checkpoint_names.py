@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dynamics.errors import TrajectoryError
+from dynamics.recording.quantities import plain_name
 from dynamics.settings import SettingsError
 
 LABELS = (
@@ -26,9 +27,6 @@ NUMBER = re.compile(
 SHARD = re.compile(r"\d{5}-of-\d{5}$")
 """The end of the name of a file with a part of a checkpoint."""
 
-WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
-"""Parts that wrappers of torch add to names: torch.compile, FSDP, checkpointing."""
-
 HOW = "--step-from with the name of the step in the files, or --step-from order"
 
 
@@ -38,9 +36,9 @@ class _Number(NamedTuple):
     before: str
     """The text before it."""
     value: int | None
-    """None if it is no whole number from 0, or runs into other letters or digits."""
+    """None if it is no whole number from 0, runs into other letters or digits, or is
+    joined to another number, as in 1_000 or a date."""
     text: str
-    after: str
 
 
 def steps_in_names(names: Sequence[str]) -> tuple[list[int], str] | None:
@@ -68,10 +66,7 @@ def steps_in_names(names: Sequence[str]) -> tuple[list[int], str] | None:
             if count != 1:
                 what = f"{name}, with {count} numbers of a {label}"
                 raise SettingsError("step_from", what, f"one in each name, or {HOW}")
-        steps = [
-            _step(name, row[0], label)
-            for name, row in zip(names, labelled, strict=True)
-        ]
+        steps = [_step(name, row[0]) for name, row in zip(names, labelled, strict=True)]
         return steps, f"the number of the {label} in the names"
     if len(names) == 1:
         return None
@@ -79,18 +74,12 @@ def steps_in_names(names: Sequence[str]) -> tuple[list[int], str] | None:
 
 
 def _numbers(name: str) -> list[_Number]:
-    matches = list(NUMBER.finditer(name))
-    return [
-        _Number(
-            name[: match.start()],
-            _whole_number(match[0])
-            if _is_apart(name[: match.start()], name[match.end() :])
-            else None,
-            match[0],
-            name[match.end() :],
-        )
-        for match in matches
-    ]
+    numbers = []
+    for match in NUMBER.finditer(name):
+        before, after = name[: match.start()], name[match.end() :]
+        value = _whole_number(match[0]) if _is_apart(before, after) else None
+        numbers.append(_Number(before, value, match[0]))
+    return numbers
 
 
 def _unsigned(before: str) -> str:
@@ -99,8 +88,12 @@ def _unsigned(before: str) -> str:
 
 
 def _is_apart(before: str, after: str) -> bool:
-    """Whether a number is not a part of a longer one, nor of a word."""
-    return _unsigned(before) == before and not re.match(r"[a-z+]|[.,:]\d", after, re.I)
+    """Whether a number is not a part of a longer one, of a word or of a date."""
+    return (
+        _unsigned(before) == before
+        and not re.search(r"(?:^|[^a-z\d])\d+[-_ ]$", before, re.I)
+        and not re.match(r"[a-z+]|[-_ .,:]\d", after, re.I)
+    )
 
 
 def _whole_number(text: str) -> int | None:
@@ -112,16 +105,6 @@ def _whole_number(text: str) -> int | None:
     is_fraction = "." in digits and factor == 1
     is_step = not is_fraction and value == value.to_integral_value() and value < 2**62
     return int(value) if is_step else None
-
-
-def _step(name: str, number: _Number, label: str) -> int:
-    """A labelled number. Raises SettingsError if it can be read otherwise: as 1_000, or
-    as a part of a range."""
-    is_joined = re.match(r"[-_ ]\d", number.after)
-    if number.value is None or is_joined:
-        what = f"{name}, whose {label} is not one whole number from 0"
-        raise SettingsError("step_from", what, HOW)
-    return number.value
 
 
 def _differing_numbers(
@@ -138,37 +121,33 @@ def _differing_numbers(
         what = f"{', '.join(names[:3])}, which do not differ in one number alone"
         raise SettingsError("step_from", what, HOW)
     for name, number in zip(names, differing[0], strict=True):
-        is_joined = re.search(r"(?:^|[^a-z\d])\d+[-_ ]$", number.before, re.I)
-        is_joined = is_joined or re.match(r"[-_ ]\d", number.after)
-        is_time = len(number.text) >= 10 or re.fullmatch(r"(19|20)\d{6}", number.text)
-        if number.value is None or is_joined or is_time:
-            what = f"{name}, whose number may be a fraction, a date or a part of one"
-            raise SettingsError("step_from", what, HOW)
-    return [number.value for number in differing[0]]
+        if len(number.text) >= 10 or re.fullmatch(r"(19|20)\d{6}", number.text):
+            raise SettingsError("step_from", f"{name}, whose number may be a time", HOW)
+    return [
+        _step(name, number) for name, number in zip(names, differing[0], strict=True)
+    ]
 
 
-def original_names(names: Iterable[str]) -> dict[str, str]:
-    """The names that tensors have without wrappers: parts such as ``_orig_mod`` are left
-    out, and a first part ``module`` (DDP) if all names have it. Raises TrajectoryError if
-    two would be equal.
+def _step(name: str, number: _Number) -> int:
+    """The value of a number in a name. Raises SettingsError if it has none."""
+    if number.value is None:
+        what = f"{name}, where {number.text} is not one whole number from 0"
+        raise SettingsError("step_from", what, HOW)
+    return number.value
 
-    >>> original_names(["module.a._orig_mod.weight", "module.b"])
-    {'module.a._orig_mod.weight': 'a.weight', 'module.b': 'b'}
+
+def tensor_names(names: Iterable[str], rules: Sequence[str] = ()) -> dict[str, str]:
+    """The names that tensors get: without parts of wrappers, such as ``_orig_mod``, and
+    without a first part ``module`` (DDP) if all names have it; then changed by rules
+    OLD=NEW, which replace the beginning of names, in their order. Raises SettingsError,
+    and TrajectoryError if two names become equal.
+
+    >>> tensor_names(["module.a._orig_mod.weight", "module.b"], ["a.=net."])
+    {'module.a._orig_mod.weight': 'net.weight', 'module.b': 'b'}
     """
-    result = {
-        name: ".".join(part for part in name.split(".") if part not in WRAPPERS)
-        for name in names
-    }
+    result = {name: plain_name(name) for name in names}
     while result and all(name.startswith("module.") for name in result.values()):
         result = {name: new.removeprefix("module.") for name, new in result.items()}
-    _check_distinct(result)
-    return result
-
-
-def renamed(names: Iterable[str], rules: Sequence[str]) -> dict[str, str]:
-    """Names after rules OLD=NEW, which replace the beginning of names, in their order.
-    Raises SettingsError, TrajectoryError."""
-    result = {name: name for name in names}
     for rule in rules:
         old, equals, new = rule.partition("=")
         matches = [name for name, value in result.items() if value.startswith(old)]
@@ -176,16 +155,11 @@ def renamed(names: Iterable[str], rules: Sequence[str]) -> dict[str, str]:
             some = ", ".join(list(result.values())[:6])
             raise SettingsError("rename", rule, f"OLD=NEW, where OLD begins {some}")
         result |= {name: new + result[name][len(old) :] for name in matches}
-    _check_distinct(result)
-    return result
-
-
-def _check_distinct(names: dict[str, str]) -> None:
     originals: dict[str, str] = {}
-    for name, new in names.items():
-        if new in originals:
+    for name, new in result.items():
+        if originals.setdefault(new, name) != name:
             how = "--rename OLD=NEW gives one of them another name"
             raise TrajectoryError(
                 f"{originals[new]} and {name}: both become {new}; {how}"
             )
-        originals[new] = name
+    return result

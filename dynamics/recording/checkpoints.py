@@ -12,8 +12,8 @@ import torch
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
-from dynamics.provenance import identity_of
 from dynamics.recording.checkpoint_files import Checkpoint, StateDict, read_checkpoints
+from dynamics.recording.imported_trajectory import imported_trajectory
 from dynamics.recording.model_file import ModelFile, embedding_of
 from dynamics.recording.quantities import (
     BUFFER,
@@ -22,14 +22,13 @@ from dynamics.recording.quantities import (
     ParameterView,
     as_array,
     check_residues,
+    dims_and_coords,
     near_names,
     state_signature,
     tied_names,
-    variable_dims,
 )
 from dynamics.recording.recorded_network import CONFIG, check_model
 from dynamics.settings import RecordedSettings, SettingsError
-from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 
 RUNNING = ("running_mean", "running_var")
 """Ends of the names of buffers of torch's normalisation layers."""
@@ -160,34 +159,22 @@ def collect_checkpoints(
         recorded=", ".join(quantities),
         modulus=modulus,
     )
-    steps = sorted(frames)
-    frames = {step: frames[step] for step in steps}
-    every = int(np.gcd.reduce(np.diff(steps))) if len(steps) > 1 else 1
-    identity = identity_of(settings, 1, seed, every)
-    arrays = frames[steps[0]]
+    arrays = next(iter(frames.values()))
     view = quantities.get("embedding")
     check_residues(
         modulus,
         view.of if isinstance(view, _ModelEmbedding) else view,
         len(arrays["embedding"][0]) if "embedding" in arrays else 0,
     )
-    dims = {name: variable_dims(name, arrays[name].shape[1:]) for name in quantities}
-    coords = {
-        dim: np.arange(size)
-        for name in dims
-        for dim, size in zip(dims[name], arrays[name].shape[1:], strict=True)
-    }
-    attrs = describe_origin(settings, identity, steps[-1], torch.get_num_threads(), 1)
-    attrs["derived"] = "checkpoints"
-    if tied:
-        attrs[TIED] = json.dumps(tied)
+    dims, coords = dims_and_coords(
+        {name: arrays[name].shape[1:] for name in quantities}
+    )
+    attributes = {TIED: json.dumps(tied)} if tied else {}
     if model is not None:
-        attrs |= model.attributes(modulus)
-        attrs[CONFIG] = json.dumps(first.config)
-    if steps[0] > 0:
-        attrs |= {"branched_at": steps[0], "branch_of": "checkpoints"}
-    description = RunDescription(dims, {}, coords, seeds_of(identity), 1.0, 0, attrs)
-    result = description.dataset(frames, steps[-1], np.array([steps[-1]]), done=True)
+        attributes |= model.attributes(modulus) | {CONFIG: json.dumps(first.config)}
+    result = imported_trajectory(
+        frames, dims, coords, settings, 1, seed, "checkpoints", attributes
+    )
     if model is not None:
         check_model(result, model)
     return result

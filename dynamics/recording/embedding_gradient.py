@@ -17,6 +17,9 @@ from dynamics.recording.quantities import (
 from dynamics.recording.update_norms import loss_scale, parameters_of
 from dynamics.settings import SettingsError
 
+GRADIENT = "embedding_gradient"
+"""Name of the variable."""
+
 
 class EmbeddingGradient:
     """A recorded quantity: the gradient that the first update after the last frame

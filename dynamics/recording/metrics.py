@@ -1,11 +1,13 @@
 """Losses, accuracies and other numbers of a recorded model, by split."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from dynamics.recording.observed_training import ObservedTraining
 from dynamics.recording.quantities import describe
 from dynamics.settings import SettingsError
 
@@ -21,19 +23,14 @@ def copy_of(measured: Measured) -> Measured:
     if isinstance(measured, Mapping):
         return {split: copy_of(value) for split, value in measured.items()}
     if isinstance(measured, torch.Tensor):
-        return measured.detach().clone()
+        # without waiting for another device
+        is_number = measured.is_cpu and measured.numel() == 1
+        return measured.item() if is_number else measured.detach().clone()
     return measured
 
 
-def calls_functions(measured: Any) -> bool:
-    """Whether a loss or accuracy is a function, or contains one."""
-    if isinstance(measured, Mapping):
-        return any(map(callable, measured.values()))
-    return callable(measured)
-
-
-def by_split(
-    name: str, measured: Any, restore: Callable[[], None] = lambda: None
+def _by_split(
+    name: str, measured: Any, restore: Callable[[], None]
 ) -> dict[str, float]:
     """Numbers by split; a single number is that of the split train. `restore` is called
     after each function. Raises SettingsError."""
@@ -82,7 +79,71 @@ def metric_arrays(values: Mapping[str, Mapping[str, float]]) -> dict[str, np.nda
     return arrays
 
 
-def describe_splits(given: Mapping[str, Sequence[str]]) -> str:
+class Metrics:
+    """Reads losses, accuracies and other numbers of a training, which all frames have of
+    the same splits: those that `step` is given, and those that `evaluate` measures."""
+
+    def __init__(
+        self,
+        training: ObservedTraining,
+        evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None,
+    ) -> None:
+        self.training, self.function = training, evaluate
+        self.splits: dict[str, list[str]] | None = None
+        """The splits of each metric, once a frame has been read."""
+
+    def evaluate(self) -> Mapping[str, Any]:
+        """What the user's function measures now. Raises SettingsError."""
+        if self.function is None:
+            return {}
+        if not callable(self.function):
+            found = describe(self.function)
+            raise SettingsError("evaluate", found, "a function of the model")
+        with self.training.undisturbed():
+            metrics = self.function(self.training.model)
+        if not isinstance(metrics, Mapping):
+            found = f"a function that returns {describe(metrics)}"
+            raise SettingsError("evaluate", found, 'one that returns {"loss": ...}')
+        return metrics
+
+    def read(
+        self, loss: Measured, accuracy: Measured, evaluated: Mapping[str, Any]
+    ) -> dict[str, np.ndarray]:
+        """The variables of a frame; splits that loss and accuracy do not share get
+        variables of their own, such as accuracy_test. Raises SettingsError."""
+        given = {"loss": loss, "accuracy": accuracy}
+        given = {name: value for name, value in given.items() if value is not None}
+        values: dict[str, dict[str, float]] = {}
+        with self._functions_called(*given.values(), *evaluated.values()) as restore:
+            for name, value in (*given.items(), *evaluated.items()):
+                numbers = _by_split(name, value, restore)
+                values[name] = {**values.get(name, {}), **numbers}
+        for fraction in values.get("accuracy", {}).values():
+            if np.isfinite(fraction) and not 0 <= fraction <= 1 + 1e-6:
+                raise SettingsError("accuracy", fraction, "a fraction from 0 to 1")
+        splits = {name: list(parts) for name, parts in values.items()}
+        if self.splits is None:
+            self.splits = splits
+        if splits != self.splits:
+            allowed = f"{_describe_splits(self.splits)}, as in the first frame"
+            raise SettingsError("loss, accuracy", _describe_splits(splits), allowed)
+        return metric_arrays(values)
+
+    def _functions_called(
+        self, *measured: Measured
+    ) -> contextlib.AbstractContextManager[Callable[[], None]]:
+        """A context in which functions among what is measured may be called."""
+        parts = [
+            part
+            for item in measured
+            for part in (item.values() if isinstance(item, Mapping) else [item])
+        ]
+        if any(map(callable, parts)):
+            return self.training.undisturbed(gradients=True)
+        return contextlib.nullcontext(lambda: None)
+
+
+def _describe_splits(given: Mapping[str, Sequence[str]]) -> str:
     """The splits of each metric, in words."""
     return (
         "; ".join(f"{name} of {', '.join(splits)}" for name, splits in given.items())

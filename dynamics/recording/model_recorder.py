@@ -204,9 +204,12 @@ class ModelRecorder(recorder.FileRecorder):
         super().finish_at(now, last, system)
 
     def _end_at(self, last: State) -> None:
-        self.description = dataclasses.replace(
-            self.description, attrs={**self.description.attrs, "steps": last.step}
-        )
+        self.add_attributes(steps=last.step)
+
+    def add_attributes(self, **attributes: Any) -> None:
+        """Add attributes to the file."""
+        attrs = {**self.description.attrs, **attributes}
+        self.description = dataclasses.replace(self.description, attrs=attrs)
 
 
 def padded(data: np.ndarray, length: int) -> np.ndarray:

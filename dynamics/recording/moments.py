@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -23,38 +23,13 @@ def acting_optimizer(optimizer: Any) -> Any:
     return optimizer
 
 
-@dataclasses.dataclass(frozen=True)
-class MomentNames:
+class MomentNames(NamedTuple):
     """Where an optimizer keeps second moments and counts its steps."""
 
     moment: str
     """Name in the state of a parameter."""
-    count: str
+    steps: str
     """Name in the state of a parameter, or in a parameter group."""
-
-    def updates(self, optimizer: Any, parameter: torch.nn.Parameter) -> float:
-        """The number of updates that the second moment of a parameter has received."""
-        state, group = optimizer.state.get(parameter, {}), _group(optimizer, parameter)
-        return float(state.get(self.count, group.get(self.count, 0)))
-
-    def read(self, optimizer: Any, parameter: torch.nn.Parameter) -> torch.Tensor:
-        """The bias-corrected second moment of a parameter: zeros before its first
-        update."""
-        state, group = optimizer.state.get(parameter, {}), _group(optimizer, parameter)
-        count = self.updates(optimizer, parameter)
-        if self.moment not in state or not count:
-            return torch.zeros_like(parameter)
-        largest = state.get(f"max_{self.moment}", state[self.moment])  # of AMSGrad
-        return largest / (1 - float(group["betas"][1]) ** count)
-
-
-def _group(optimizer: Any, parameter: torch.nn.Parameter) -> dict[str, Any]:
-    """The parameter group of an optimizer that has a parameter."""
-    return next(
-        group
-        for group in optimizer.param_groups
-        if any(parameter is item for item in group["params"])
-    )
 
 
 def moment_names(optimizer: Any) -> MomentNames:
@@ -146,29 +121,31 @@ class SecondMoments:
         self.names.pop(acting, None)
         self.names[acting] = names
 
-    def owner(
-        self, name: str, model: torch.nn.Module
-    ) -> tuple[Any, MomentNames, torch.nn.Parameter]:
-        """The optimizer that was added last among those that have a parameter of this
-        name, the names of its moments, and the parameter. Raises SettingsError if there
-        is none."""
+    def of(self, name: str, model: torch.nn.Module) -> "_Moment":
+        """The second moment of the parameter of this name, of the optimizer that was
+        added last among those that have it. Raises SettingsError if there is none."""
         parameter = operator.attrgetter(name)(model)
         for optimizer, names in reversed(self.names.items()):
-            groups = optimizer.param_groups
-            if any(parameter is item for group in groups for item in group["params"]):
-                return optimizer, names, parameter
+            for group in optimizer.param_groups:
+                if any(parameter is item for item in group["params"]):
+                    entries = {**group, **optimizer.state.get(parameter, {})}
+                    value = entries.get(names.moment, torch.zeros_like(parameter))
+                    return _Moment(
+                        entries.get(f"max_{names.moment}", value),  # of AMSGrad
+                        float(entries.get(names.steps, 0)),
+                        float(group["betas"][1]),
+                    )
         allowed = "a parameter of an optimizer with second moments"
         raise SettingsError("moments", name, allowed)
 
-    def read(self, name: str, model: torch.nn.Module) -> torch.Tensor:
-        """The second moment of a parameter of this name."""
-        optimizer, names, parameter = self.owner(name, model)
-        return names.read(optimizer, parameter)
 
-    def updates(self, name: str, model: torch.nn.Module) -> float:
-        """The number of updates that this moment has received."""
-        optimizer, names, parameter = self.owner(name, model)
-        return names.updates(optimizer, parameter)
+class _Moment(NamedTuple):
+    """The second moment of a parameter, zeros before its first update."""
+
+    value: torch.Tensor
+    updates: float
+    """Number of updates that it has received."""
+    beta2: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,13 +159,14 @@ class MomentUpdates:
 
     def __call__(self, model: torch.nn.Module) -> torch.Tensor:
         """The numbers until now."""
-        counts = [self.moments.updates(name, model) for name in self.names]
+        counts = [self.moments.of(name, model).updates for name in self.names]
         return torch.tensor(counts, dtype=torch.float64)
 
 
 @dataclasses.dataclass(frozen=True)
 class SecondMoment:
-    """A recorded quantity: the second moment of a parameter."""
+    """A recorded quantity: the second moment of a parameter, divided by its bias
+    correction."""
 
     moments: SecondMoments
     name: str
@@ -196,4 +174,5 @@ class SecondMoment:
 
     def __call__(self, model: torch.nn.Module) -> torch.Tensor:
         """The second moment that the parameter has now."""
-        return self.moments.read(self.name, model)
+        value, updates, beta2 = self.moments.of(self.name, model)
+        return value / (1 - beta2**updates) if updates else torch.zeros_like(value)

@@ -76,6 +76,9 @@ class ParameterView:
         return tensor
 
 
+LEARNING_RATE = "learning_rate"
+"""Name of the learning rate of the first parameter group."""
+
 LEARNING_RATES, MOMENT_UPDATES = "learning_rates", "moment_updates"
 """Names of the learning rate of each trained parameter, and of the number of updates that
 its second moment has received, (run, step, parameter)."""
@@ -214,8 +217,8 @@ def describe(values: Any) -> str:
     )
 
 
-_WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
-"""What torch.compile and other wrappers of modules add to the names of parameters."""
+WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+"""Parts that wrappers of modules add to names: torch.compile, FSDP, checkpointing."""
 
 
 def plain_name(name: str) -> str:
@@ -224,9 +227,7 @@ def plain_name(name: str) -> str:
     >>> plain_name("blocks._orig_mod.0.weight")
     'blocks.0.weight'
     """
-    for wrapper in _WRAPPERS:
-        name = name.replace(wrapper, "")
-    return name
+    return ".".join(part for part in name.split(".") if part not in WRAPPERS)
 
 
 def named_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
@@ -246,12 +247,14 @@ def named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def read_quantities(
     quantities: Mapping[str, Quantity],
     model: torch.nn.Module,
+    tensors: Mapping[str, torch.Tensor] | None = None,
     restore: Callable[[], None] = lambda: None,
 ) -> dict[str, torch.Tensor]:
-    """The tensors of quantities, detached. A name of something that the model computes,
-    such as a weight that is pruned, is read as an attribute. `restore` is called after
-    each function. Raises SettingsError."""
-    tensors = named_tensors(model)
+    """The tensors of quantities, detached. `tensors` are those of the model by name, if
+    they have been read. A name of something that the model computes, such as a weight
+    that is pruned, is read as an attribute. `restore` is called after each function.
+    Raises SettingsError."""
+    tensors = dict(named_tensors(model) if tensors is None else tensors)
     result = {}
     for name, quantity in quantities.items():
         if callable(quantity):
@@ -268,12 +271,13 @@ def read_quantities(
     return result
 
 
-def calls_user_code(quantity: Quantity, model: torch.nn.Module) -> bool:
-    """Whether reading a quantity runs code of the user or of the model."""
+def calls_user_code(quantity: Quantity, tensors: Collection[str]) -> bool:
+    """Whether reading a quantity runs code of the user or of the model, which has
+    tensors of these names."""
     if callable(quantity):
         return not getattr(quantity, "is_own", False)
     name = quantity if isinstance(quantity, str) else quantity.name
-    return plain_name(name) not in named_tensors(model)
+    return plain_name(name) not in tensors
 
 
 def checked_shape(
@@ -359,3 +363,19 @@ def variable_dims(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
         allowed = f"{len(dims)} axes ({', '.join(dims)})"
         raise SettingsError(name, f"a tensor of shape {shape}", allowed)
     return dims
+
+
+def dims_and_coords(
+    shapes: Mapping[str, tuple[int, ...]],
+) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]]:
+    """The dimensions, after run and step, of variables of these shapes, and the
+    coordinates. Raises SettingsError if a dimension has two sizes."""
+    dims: dict[str, tuple[str, ...]] = {}
+    coords: dict[str, np.ndarray] = {}
+    for name, shape in shapes.items():
+        dims[name] = variable_dims(name, shape)
+        for dim, size in zip(dims[name], shape, strict=True):
+            if len(coords.setdefault(dim, np.arange(size))) != size:
+                allowed = f"{len(coords[dim])}, as in other variables"
+                raise SettingsError(name, f"{size} along {dim}", allowed)
+    return dims, coords

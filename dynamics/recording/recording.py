@@ -2,19 +2,14 @@
 
 import contextlib
 import dataclasses
-import functools
-import json
 import signal
 import sys
 import warnings
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-import xarray as xr
 
 from dynamics.errors import (
     Interrupted,
@@ -23,491 +18,55 @@ from dynamics.errors import (
     UnrestoredRecording,
 )
 from dynamics.interruption import deferred_signals
-from dynamics.provenance import identity_of
-from dynamics.recording.embedding_gradient import EmbeddingGradient
+from dynamics.recording.embedding_gradient import GRADIENT, EmbeddingGradient
 from dynamics.recording.metrics import (
     METRICS,
     Measured,
-    by_split,
-    calls_functions,
+    Metrics,
     copy_of,
-    describe_splits,
-    metric_arrays,
     shared_splits,
 )
-from dynamics.recording.model_file import ModelFile, embedding_of, load_model_file
 from dynamics.recording.model_recorder import (
     RESTART_STATE,
     ModelRecorder,
-    OpenSchedule,
     Position,
     padded,
 )
-from dynamics.recording.moments import (
-    MomentUpdates,
-    SecondMoment,
-    SecondMoments,
-    acting_optimizer,
-)
-from dynamics.recording.processes import (
-    check_whole_parameters,
-    inner_module,
-    is_distributed,
-    is_first_process,
-    process_count,
-)
+from dynamics.recording.moments import SecondMoments
+from dynamics.recording.observed_training import ObservedTraining
+from dynamics.recording.processes import process_count
 from dynamics.recording.quantities import (
-    BUFFER,
-    LEARNING_RATES,
-    MOMENT_UPDATES,
     PARAMETER,
-    SECOND_MOMENT,
-    TRAINED,
-    ParameterView,
     Quantity,
     as_array,
-    calls_user_code,
-    check_initialised,
-    check_residues,
-    checked_shape,
-    describe,
-    named_parameters,
-    named_tensors,
-    plain_name,
+    dims_and_coords,
     read_quantities,
-    recorded_weights,
-    state_signature,
-    variable_dims,
 )
-from dynamics.recording.recorded_activations import ProbeActivations
-from dynamics.recording.recorded_network import check_model
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
-from dynamics.recording.tensor_marks import TensorMarks
 from dynamics.recording.training_copies import training_copies
-from dynamics.recording.training_state import (
-    as_optimizers,
-    check_states,
-    read_training_state,
-    set_training_state,
-    undisturbed,
-)
-from dynamics.recording.update_norms import (
-    Layers,
-    ModelLayers,
-    UpdateNorms,
-    learning_rate,
-    parameters_of,
-)
-from dynamics.run_checks import MAX_STEPS, check_trajectory_path
-from dynamics.settings import RecordedSettings, SettingsError, check_integer, check_real
-from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+from dynamics.recording.training_state import as_optimizers
+from dynamics.recording.update_norms import ModelLayers, UpdateNorms
+from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.parts import last_step_of, unfinished_files
 from dynamics.trajectory.schema import (
-    EMBEDDING_LAYER,
     INCOMPLETE_SINCE,
     NORM_VARIABLES,
     NOT_FOLLOWED,
     must_be_finite,
 )
 
-GRADIENT = "embedding_gradient"
-LEARNING_RATE = "learning_rate"
 NO_RESTORE = (
     "restore() cannot continue a training of several processes; restore your own"
     " checkpoints and record with overwrite=True"
 )
 
 
-def record(
-    model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
-    path: str | Path,
-    *,
-    every: int = 1,
-    embedding: Quantity | None = None,
-    modulus: int = 0,
-    variables: Mapping[str, Quantity] | None = None,
-    weights: bool = False,
-    moments: bool = False,
-    embedding_gradient: bool = False,
-    activations: Mapping[str, str] | None = None,
-    probe: Any = None,
-    layers: Layers | None = None,
-    evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None = None,
-    states: Mapping[str, Any] | None = None,
-    restart_every: int = 0,
-    seed: int | None = None,
-    epoch_steps: int = 0,
-    overwrite: bool = False,
-    model_file: ModelFile | str | Path | None = None,
-) -> "Recording":
-    """Record a torch model while a loop of its own trains it.
-
-    The result is a context manager around the loop, in which ``recording.step(loss=...,
-    accuracy=...)`` is called after each update of the optimizer. The file is a
-    trajectory of one run that every analysis reads. Of a training of several processes
-    the first one records. docs/guides/recording-guarantees.md lists what is promised.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        Of a model compiled by ``torch.compile``, the original module is recorded.
-    optimizer : torch.optim.Optimizer or sequence of them
-        The optimizers of the model; a step of the trajectory is an update of them.
-        Others that are built later are followed in their steps.
-    path : str or Path
-        File to write, NAME.nc; a relative path is that of the present folder.
-    every : int
-        Updates between recorded frames. The state after the last update is recorded
-        too.
-    embedding : str, ParameterView or callable, optional
-        The embedding (token, axis): the name of a parameter, a view of one, or a
-        function of the model that returns a tensor. Analyses of structure need it.
-    modulus : int
-        Modulus N of the addition that the model learns, if its tokens are the numbers
-        modulo N; the embedding then has N rows. Analyses compare the embedding with the
-        classes i + j mod N: of another operation, such as i - j, they find circles,
-        polygons and frequencies, but imperfections of grids, particles and the audit do
-        not apply.
-    variables : mapping of str to str, ParameterView or callable, optional
-        Other tensors to record, by their names in the file. ``learning_rate`` is always
-        recorded, by default that of the first parameter group of the first optimizer
-        when `step` is called.
-    weights : bool
-        Record all trained parameters, as variables named ``parameter.NAME``, and what
-        else the model computes with as ``buffer.NAME``: the floating-point buffers of
-        its state dict, such as the running statistics of BatchNorm, and the parameters
-        that no optimizer has or that do not require gradients at the beginning.
-        Curvature needs them. Tensors that are not finite, such as masks, are left
-        out.
-    moments : bool
-        Record Adam's second moments of the gradients of all trained parameters, divided
-        by their bias corrections, as variables named ``second_moment.NAME`` (0 at the
-        beginning). Curvature preconditioned by Adam needs them.
-    embedding_gradient : bool
-        Record the gradient of the embedding, which must be a parameter, as the
-        optimizer uses it in the first update after each frame. The force audit
-        (``analysis.audit``) needs it.
-    activations : mapping of str to str, optional
-        Modules whose outputs on the probe are recorded, such as ``{"mlp":
-        "blocks.0.mlp"}``, as variables named ``activation.NAME``; of a tuple, its first
-        tensor. They are those of eval mode, from one forward pass for each frame.
-    probe : tensor, tuple or dict, optional
-        Fixed batch: the argument of the model, its arguments, or those by name.
-    layers : mapping of str to str or sequence of str, optional
-        Patterns of parameter names, such as ``{"mlp": "blocks.*.mlp.*"}``, of which one
-        norm each is recorded. Default: each parameter is a layer.
-    evaluate : callable, optional
-        Called as ``evaluate(model)`` for each frame, without gradients, in the mode
-        that the model has in `step`; returns
-        ``{"loss": {"train": ..., "test": ...}, "accuracy": {...}}``, and further
-        numbers by name. A split that it returns replaces that given to `step`. The
-        training is afterwards as before the call.
-    states : mapping of str to object, optional
-        What the training depends on besides the model and optimizer, by name:
-        schedulers, gradient scalers and other objects with ``state_dict`` and
-        ``load_state_dict``, and generators of torch or NumPy.
-    restart_every : int
-        Keep exact restart states at multiples of this number of updates, for example at
-        the ends of epochs, where a loop over a shuffled loader can begin again.
-        Default: about one a minute, of which the last is kept.
-    seed : int, optional
-        Seed of the run in the file, by which runs of an ensemble are told apart.
-        Default: ``torch.initial_seed()``.
-    epoch_steps : int
-        Updates in an epoch; 0 if the file is to have no epochs.
-    overwrite : bool
-        Replace an existing recording.
-    model_file : ModelFile or path, optional
-        Functions of the model for later analyses (`ModelFile`). The file contains their
-        source, the weights are recorded, and the embedding and the modulus are those of
-        the model file unless they are given.
-
-    Returns
-    -------
-    Recording
-
-    Raises
-    ------
-    SettingsError
-        If arguments are not valid; the message lists all of them.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from dynamics import open_trajectory, record
-    >>> model = torch.nn.Sequential(torch.nn.Embedding(5, 2), torch.nn.Linear(2, 5))
-    >>> optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    >>> tokens = torch.arange(5)
-    >>> with record(model, optimizer, "mine.nc", every=10, embedding="0.weight", seed=0) as recording:
-    ...     for _ in range(100):
-    ...         loss = torch.nn.functional.cross_entropy(model(tokens), tokens)
-    ...         optimizer.zero_grad()
-    ...         loss.backward()
-    ...         optimizer.step()
-    ...         recording.step(loss=loss)
-    >>> open_trajectory("mine.nc")["embedding"].shape
-    (1, 11, 5, 2)
-    """
-    wrapper, model = model, inner_module(model)
-    check_whole_parameters(wrapper)
-    if not is_first_process():
-        return RecordingElsewhere(path)
-    check_initialised(model)
-    optimizers, states = as_optimizers(optimizer), states or {}
-    quantities: dict[str, Quantity] = {}
-    with undisturbed(wrapper) as restore, _CollectedErrors() as errors:
-        functions = ModelFile()
-        if model_file is not None:
-            if isinstance(model_file, str | Path):
-                model_file = load_model_file(model_file)
-            restore()
-            functions = model_file
-            weights, modulus = True, modulus or functions.modulus
-            if embedding is None and functions.embedding is not None:
-                embedding = functools.partial(_embedding_of, functions)
-        if embedding is not None:
-            quantities["embedding"] = embedding
-        checked_path = errors.attempt(_checked_path, path)
-        for name, value, low, high in (
-            ("every", every, 1, MAX_STEPS),
-            ("restart_every", restart_every, 0, MAX_STEPS),
-            ("modulus", modulus, 0, MAX_STEPS),
-            ("epoch_steps", epoch_steps, 0, MAX_STEPS),
-            ("seed", seed or 0, 0, 2**62),
-        ):
-            errors.attempt(check_integer, name, value, low, high)
-        errors.attempt(check_states, states)
-        rate = float(learning_rate(optimizers[0]))
-        errors.attempt(check_real, "learning rate of the optimizer", rate)
-        training = Training(wrapper, model, optimizers, states)
-        quantities |= {LEARNING_RATE: LearningRate(training), **(variables or {})}
-        if activations:
-            outputs = errors.attempt(ProbeActivations, model, activations, probe)
-            quantities |= outputs.quantities if outputs else {}
-        model_layers = errors.attempt(ModelLayers, model, optimizers, layers)
-        shapes = {}
-        for name, quantity in quantities.items():
-            shapes[name] = errors.attempt(checked_shape, name, quantity, model)
-            restore()
-        if not errors.errors:
-            rows = shapes["embedding"][0] if embedding is not None else 0
-            errors.attempt(check_residues, modulus, embedding, rows)
-        second_moments = errors.attempt(SecondMoments, optimizers if moments else [])
-        if embedding_gradient:
-            gradient = errors.attempt(EmbeddingGradient, embedding, model, optimizers)
-            quantities[GRADIENT] = gradient
-        errors.raise_all()
-        trained = [
-            name
-            for layer in model_layers.names
-            for name in model_layers.members(layer)
-            if model_layers.parameters[name].requires_grad
-        ]
-        _check_finite(model_layers)
-        if weights:
-            quantities |= recorded_weights(model, trained)
-            quantities[LEARNING_RATES] = LearningRates(training, trained)
-        if moments:
-            quantities[MOMENT_UPDATES] = MomentUpdates(second_moments, trained)
-            quantities |= {
-                f"{SECOND_MOMENT}{name}": SecondMoment(second_moments, name)
-                for name in trained
-            }
-        if model_file is not None:
-            _check_functions(functions, model, quantities, modulus)
-    members = [
-        item
-        for item in model_layers.parameters.values()
-        if id(item) in model_layers.layers
-    ]
-    settings = RecordedSettings(
-        model=type(model).__name__,
-        optimizer="+".join(type(one).__name__ for one in optimizers),
-        parameters=sum(item.numel() for item in members),
-        signature=state_signature(
-            {plain_name(name): item for name, item in model.state_dict().items()}
-        ),
-        recorded=", ".join(quantities),
-        modulus=modulus,
-        epoch_steps=epoch_steps,
-        time_step=rate,
-        **second_moments.common,
-    )
-    seed = torch.initial_seed() % 2**62 if seed is None else seed
-    return Recording(
-        checked_path,
-        training,
-        model_layers,
-        quantities,
-        second_moments if moments else None,
-        evaluate,
-        settings,
-        identity_of(settings, 1, seed, every, device=members[0].device.type),
-        restart_every,
-        overwrite,
-        functions.attributes(modulus) | {TRAINED: json.dumps(trained)},
-    )
-
-
-def _embedding_of(functions: ModelFile, model: torch.nn.Module) -> torch.Tensor:
-    """The embedding (token, axis) of a module by a model file."""
-    return embedding_of(functions, model.state_dict())
-
-
-def _check_finite(layers: ModelLayers) -> None:
-    """Raise SettingsError if a parameter of a layer is not finite."""
-    for name, parameter in layers.parameters.items():
-        if id(parameter) in layers.layers and not torch.isfinite(parameter).all():
-            what = f"{name}, of which a value is not finite"
-            raise SettingsError("model", what, "finite parameters at the beginning")
-
-
-def _check_functions(
-    functions: ModelFile,
-    model: torch.nn.Module,
-    quantities: Mapping[str, Quantity],
-    modulus: int,
-) -> None:
-    """Call the functions of a model file with the tensors that are recorded. Raises
-    SettingsError."""
-    names = [name for name in quantities if name.startswith((PARAMETER, BUFFER))]
-    tensors = read_quantities({name: quantities[name] for name in names}, model)
-    variables = {
-        name: (
-            ("run", "step", *variable_dims(name, tensor.shape)),
-            as_array(tensor)[None, None],
-        )
-        for name, tensor in tensors.items()
-    }
-    check_model(xr.Dataset(variables, attrs={"modulus": modulus}), functions)
-
-
-class _CollectedErrors:
-    """Collects the errors of several checks, and raises one that lists them all."""
-
-    def __enter__(self) -> Self:
-        self.errors: list[SettingsError] = []
-        return self
-
-    def attempt(self, check: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a check, or None if it raises SettingsError."""
-        try:
-            return check(*arguments)
-        except SettingsError as error:
-            self.errors.append(error)
-            return None
-
-    def raise_all(self) -> None:
-        """Raise the errors so far, if there are any."""
-        if len(self.errors) > 1:
-            error = SettingsError("", "", "")
-            error.args = ("\n".join(map(str, self.errors)),)
-            raise error
-        if self.errors:
-            raise self.errors[0]
-
-    def __exit__(self, kind: object, *rest: object) -> None:
-        if kind is None:
-            self.raise_all()
-
-
-def _checked_path(path: str | Path) -> Path:
-    """The path of the file to write. Raises SettingsError, which names the argument."""
-    try:
-        return check_trajectory_path(path).absolute()
-    except SettingsError as error:
-        raise SettingsError("path", error.found, error.allowed) from None
-
-
-GroupRates = list[tuple[Sequence[torch.nn.Parameter], Any]]
-"""The parameters and the learning rate of each parameter group."""
-
-
-@dataclasses.dataclass
-class Training:
-    """What a recording observes: a model, as it was given and without wrappers, its
-    optimizers, and other states."""
-
-    wrapper: torch.nn.Module
-    model: torch.nn.Module
-    optimizers: list[Any]
-    states: Mapping[str, Any]
-
-    def undisturbed(
-        self, gradients: bool = False
-    ) -> contextlib.AbstractContextManager[Callable[[], None]]:
-        """A context in which code of the user is called."""
-        return undisturbed(self.wrapper, self.states, gradients)
-
-    def group_rates(self) -> GroupRates:
-        """The parameters and the learning rate of each parameter group."""
-        return [
-            (group["params"], learning_rate(optimizer, index))
-            for optimizer in self.optimizers
-            for index, group in enumerate(optimizer.param_groups)
-        ]
-
-    def tensors(self) -> list[torch.Tensor]:
-        """The parameters and buffers of the model."""
-        return [*self.model.parameters(), *self.model.buffers()]
-
-
-@dataclasses.dataclass(frozen=True)
-class LearningRate:
-    """A recorded quantity: the learning rate of the first parameter group of the first
-    optimizer, float64; 1 if it has none."""
-
-    training: Training
-    is_own: ClassVar[bool] = True
-
-    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
-        """The learning rate that the optimizer has now."""
-        rate = learning_rate(self.training.optimizers[0])
-        return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
-
-
-@dataclasses.dataclass(frozen=True)
-class LearningRates:
-    """A recorded quantity: the learning rates of the trained parameters of these names,
-    (parameter,) float64; 0 for one that no optimizer has."""
-
-    training: Training
-    names: Sequence[str]
-    is_own: ClassVar[bool] = True
-
-    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
-        """The learning rates that the optimizers have now."""
-        return self.with_rates(self.training.group_rates())
-
-    def with_rates(self, rates: GroupRates) -> torch.Tensor:
-        """The learning rates of the parameters, from those of the parameter groups."""
-        by_parameter = {
-            id(parameter): float(rate)
-            for parameters, rate in rates
-            for parameter in parameters
-        }
-        parameters = named_parameters(self.training.model)
-        values = [
-            # pruning replaces a parameter by one of another name
-            by_parameter.get(
-                id(parameters.get(name, parameters.get(f"{name}_orig"))), 0.0
-            )
-            for name in self.names
-        ]
-        return torch.tensor(values, dtype=torch.float64)
-
-
 class _Call(NamedTuple):
-    """A call of `Recording.step`, with what is read of the training later."""
+    """A call of `Recording.step`."""
 
     updates: int
     loss: Measured
     accuracy: Measured
-    group_rates: GroupRates
-    modes: list[tuple[torch.nn.Module, bool]]
-    states: list[tuple[Any, Any, int]]
-    """The optimizers, their states, and the lengths of these."""
 
 
 class Recording:
@@ -516,69 +75,38 @@ class Recording:
 
     def __init__(
         self,
-        path: Path,
-        training: Training,
+        settings: RecordedSettings,
+        training: ObservedTraining,
         layers: ModelLayers,
         quantities: Mapping[str, Quantity],
         moments: SecondMoments | None,
-        evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None,
-        settings: RecordedSettings,
-        identity: Mapping[str, Any],
-        restart_every: int,
-        overwrite: bool,
-        attributes: Mapping[str, str],
+        metrics: Metrics,
+        recorder: ModelRecorder,
+        times: dict[int, float],
     ) -> None:
-        self.path = path
+        self.path = recorder.path
+        self.settings = settings
         self.training = training
         self.layers = layers
         self.quantities = quantities
         self.moments = moments
-        self.evaluate = evaluate
-        self.settings = settings
-        self.identity = identity
-        self.restart_every = restart_every
-        self.every: int = identity["every"]
+        self.metrics = metrics
+        self.recorder = recorder
+        self.every = recorder.schedule.every
         gradient = quantities.get(GRADIENT)
         self.gradient = gradient if isinstance(gradient, EmbeddingGradient) else None
-        schedule = OpenSchedule(MAX_STEPS, self.every, restart_every=restart_every)
-        attrs = describe_origin(
-            settings, identity, MAX_STEPS, torch.get_num_threads(), 1
-        )
-        attrs |= {
-            EMBEDDING_LAYER: _embedding_layer(layers, quantities.get("embedding")),
-            **attributes,
-        }
-        self._times: dict[int, float] = {}
-        unknown = RunDescription(
-            {},
-            {},
-            {},
-            seeds_of(identity),
-            settings.time_step,
-            settings.epoch_steps,
-            attrs,
-            times=self._times,
-        )
-        self.recorder = ModelRecorder(path, unknown, schedule, identity, overwrite)
         self.diverged_at: int | None = None
         self.not_followed: list[str] = []
         """What of the training could not be recorded, in words."""
         self._unsaid: list[str] = []
+        self._noted: set[tuple[str, str]] = set()
         self._ends_early = False  # a variable cannot be read any longer
         self._look_again = False  # optimizers have other parameters than before
-        self._trained_marks, self._other_marks = TensorMarks(), TensorMarks()
-        self._noted: set[tuple[str, str]] = set()
-        self._first_names = set(layers.parameters)
-        self._first_parameters = weakref.WeakValueDictionary(
-            {id(item): item for item in layers.parameters.values()}
-        )
-        self._metrics: dict[str, np.ndarray] | None = None  # of the frame of step 0
-        self._first: dict[str, np.ndarray] | None = (
-            None  # arrays of step 0, until its frame is complete
-        )
+        self._times = times  # by step
+        self._first: dict[str, np.ndarray] | None = None  # step 0, until it is complete
+        self._evaluated: Mapping[str, Any] | None = None  # until it is in that frame
         self._last: dict[str, np.ndarray] = {}  # the last frame
         self._last_step = -1
-        self._given: dict[str, list[str]] | None = None  # splits of each metric
         self._must_restore = self._has_begun = self._has_entered = False
         self._in_progress = False
         self._calls_without_update = 0  # of step
@@ -602,9 +130,8 @@ class Recording:
                 self._follow_optimizer,
             )
             held.callback(self.norms.remove)
-            self._look_at_model()
             if not self._must_restore:
-                self._first, self._evaluated = self._read_arrays(), self._evaluate()
+                self._read_beginning()
             self._held = held.pop_all()
         self._has_entered = self._in_progress = True
         return self
@@ -704,11 +231,8 @@ class Recording:
             raise UnrestoredRecording(f"{self.path}: exists already; {allowed}")
         before = self.norms.base
         updates = self.norms.settle()
-        if (
-            updates == before
-            and self._latest_call is not None
-            and self._trained_marks.values_differ()
-        ):
+        had_call = self._latest_call is not None
+        if updates == before and had_call and self.training.weights_differ():
             self._note(
                 f"weights have changed since step {updates}, but no update of an"
                 " optimizer of torch was seen"
@@ -716,11 +240,11 @@ class Recording:
         if self._look_again:
             self._look_at_model()
         self._calls_without_update += not updates
-        self._latest_call = self._describe_call(updates, loss, accuracy)
+        self._latest_call = _Call(updates, copy_of(loss), copy_of(accuracy))
+        self.training.keep_settings(self._needs_modes())
         if self._is_recording:
             self._record_due_frames(self._latest_call)
-        self._trained_marks.take(self._trained)
-        self._other_marks.take(self._others)
+        self.training.mark()
         self._say_notes()
         self._close_due_part(updates)
         if self._received:
@@ -734,43 +258,26 @@ class Recording:
     def _is_recording(self) -> bool:
         return self.diverged_at is None and not self._ends_early
 
-    def _describe_call(self, updates: int, loss: Measured, accuracy: Measured) -> _Call:
-        optimizers = self.training.optimizers
-        modes = []
-        if self._calls_user_code or self.evaluate is not None:
-            modes = [(part, part.training) for part in self.training.model.modules()]
-        return _Call(
-            updates,
-            copy_of(loss),
-            copy_of(accuracy),
-            self.training.group_rates(),
-            modes,
-            [
-                (one, one.state, len(one.state))
-                for one in optimizers
-                if hasattr(one, "state")
-            ],
-        )
+    def _needs_modes(self) -> bool:
+        return self.training.calls_user_code or self.metrics.function is not None
 
     def _close_due_part(self, updates: int) -> None:
         """Write a part or keep a restart state if one is due at this update."""
         if not (self._has_begun and self._is_recording):
             return
-        if updates % max(1, self.restart_every):
+        restart_every = self.recorder.schedule.restart_every
+        if updates % max(1, restart_every):
             return
-        position = Position.at(updates)
         if self._received or self.recorder.part_is_due():
-            self.recorder.close_part(position, self._observer)
-        elif self.restart_every and updates not in self.recorder.states:
-            self.recorder.keep_state(position, self._observer)
+            self.recorder.close_part(Position.at(updates), self._observer)
+        elif restart_every and updates not in self.recorder.states:
+            self.recorder.keep_state(Position.at(updates), self._observer)
 
     def _record_due_frames(self, call: _Call) -> None:
         updates = call.updates
         if self._first is not None:
-            if self._metrics is None and (
-                updates > 0 or call.loss is not None or call.accuracy is not None
-            ):
-                self._metrics = self._read_metrics(call, self._evaluated)
+            if updates > 0 or call.loss is not None or call.accuracy is not None:
+                self._measure_beginning(call.loss, call.accuracy)
             if updates > 0:
                 self._complete_first_frame()
         if updates > 0 and updates >= self._next_frame():
@@ -780,20 +287,12 @@ class Recording:
         self.norms.refresh()
         self._look_at_model()
         try:
-            arrays = self._read_arrays(call)
+            arrays = self._read_arrays()
         except SettingsError as error:
             self._end_early(str(error))
             return
-        frame = arrays | self._read_metrics(call)
-        if LEARNING_RATE in frame and isinstance(
-            self.quantities[LEARNING_RATE], LearningRate
-        ):
-            _, first_rate = call.group_rates[0]
-            frame[LEARNING_RATE] = np.array(float(first_rate))
-        rates = self.quantities.get(LEARNING_RATES)
-        if isinstance(rates, LearningRates):
-            frame[LEARNING_RATES] = rates.with_rates(call.group_rates).numpy()
-        self._add_frame(call.updates, frame | self._read_norms())
+        metrics = self.metrics.read(call.loss, call.accuracy, self.metrics.evaluate())
+        self._add_frame(call.updates, arrays | metrics | self._read_norms())
 
     def _keep_gradient(self, optimizer: Any, updates: int) -> None:
         """Keep the gradient of the embedding that the first update after a frame
@@ -804,12 +303,22 @@ class Recording:
     def _next_frame(self) -> int:
         return (max(self._last_step, 0) // self.every + 1) * self.every
 
+    def _read_beginning(self) -> None:
+        self._look_at_model()
+        self._first, self._evaluated = self._read_arrays(), self.metrics.evaluate()
+
+    def _measure_beginning(self, loss: Measured, accuracy: Measured) -> None:
+        """Add the metrics to the frame of step 0, unless it has them."""
+        if self._first is not None and self._evaluated is not None:
+            self._first |= self.metrics.read(loss, accuracy, self._evaluated)
+            self._evaluated = None
+
     def _complete_first_frame(self) -> None:
         """Record the frame of step 0, whose gradient is that of the first update."""
         assert self._first is not None
         norms = self._read_norms()
         norms["update_norm"] = np.zeros_like(norms["update_norm"])
-        first, self._first = {**self._first, **(self._metrics or {}), **norms}, None
+        first, self._first = self._first | norms, None
         self._times[0] = 0.0
         self._begin(first)
         self._last, self._last_step = first, 0
@@ -874,18 +383,9 @@ class Recording:
         self._look_again = True
 
     def _follow_optimizer(self, optimizer: Any) -> None:
-        """Let an optimizer whose step begins take the place of those that had some of
-        its parameters."""
+        """Follow an optimizer whose step begins."""
         self._look_again = True
-        optimizers = self.training.optimizers
-        if not any(optimizer in (one, acting_optimizer(one)) for one in optimizers):
-            trained = set(map(id, parameters_of(optimizer)))
-            others = [
-                one
-                for one in optimizers
-                if trained.isdisjoint(map(id, parameters_of(one)))
-            ]
-            self.training.optimizers = [optimizer, *others]
+        self.training.follow(optimizer)
         self._follow_moments(optimizer)
 
     def _follow_moments(self, optimizer: Any) -> None:
@@ -900,27 +400,18 @@ class Recording:
         """Find the present parameters and buffers, and note those that cannot be
         recorded."""
         self._look_again = False
-        tensors = self.training.tensors()
-        self._trained = [tensor for tensor in tensors if tensor.requires_grad]
-        self._others = [tensor for tensor in tensors if not tensor.requires_grad]
-        model, optimizers = self.training.model, self.norms.optimizers
-        self._calls_user_code = any(
-            calls_user_code(quantity, model) for quantity in self.quantities.values()
-        )
+        self.training.look(self.quantities)
         since = f"since step {self.norms.updates}"
         self._note_names(
-            "the norms", self.layers.without_layer(optimizers), f"are trained {since}"
+            "the norms",
+            self.layers.without_layer(self.norms.optimizers),
+            f"are trained {since}",
         )
         if any(name.startswith(PARAMETER) for name in self.quantities):
-            new = [
-                name
-                for name, item in self.layers.parameters.items()
-                if name not in self._first_names
-                and self._first_parameters.get(id(item)) is not item
-            ]
+            new = self.layers.unknown()
             self._note_names("the values", new, f"the model has {since}")
-            if new:
-                self._add_attribute(INCOMPLETE_SINCE, self.norms.updates)
+            if new and INCOMPLETE_SINCE not in self.recorder.description.attrs:
+                self.recorder.add_attributes(**{INCOMPLETE_SINCE: self.norms.updates})
 
     def _note_names(self, what: str, names: list[str], since: str) -> None:
         """Note that something of parameters is not recorded, once for each of them."""
@@ -939,18 +430,8 @@ class Recording:
             return
         self.not_followed.append(text)
         self._unsaid.append(text)
-        self._add_attribute(NOT_FOLLOWED, "; ".join(self.not_followed))
+        self.recorder.add_attributes(**{NOT_FOLLOWED: "; ".join(self.not_followed)})
         self.recorder.complete = False
-
-    def _add_attribute(self, name: str, value: Any) -> None:
-        """Add an attribute to the file; the first step since which the model is
-        incomplete stays."""
-        attrs = dict(self.recorder.description.attrs)
-        if name != INCOMPLETE_SINCE or name not in attrs:
-            attrs[name] = value
-        self.recorder.description = dataclasses.replace(
-            self.recorder.description, attrs=attrs
-        )
 
     def _say_notes(self) -> None:
         unsaid, self._unsaid = self._unsaid, []
@@ -966,47 +447,17 @@ class Recording:
                 f"no frame is recorded after step {max(0, self._last_step)}: {why}"
             )
 
-    def _has_been_written(self) -> bool:
-        """Whether something has written to the model or its optimizers since the latest
-        call of step."""
-        assert self._latest_call is not None
-        present = set(map(id, self.training.tensors()))
-        return (
-            not present.issuperset(map(id, self._trained + self._others))
-            or self._trained_marks.have_changed()
-            or self._other_marks.have_changed()
-            or any(
-                one.state is not state or len(state) != length
-                for one, state, length in self._latest_call.states
-            )
-        )
-
     # --------------------------------------------------------------------------- values
 
-    def _read_arrays(self, call: _Call | None = None) -> dict[str, np.ndarray]:
+    def _read_arrays(self) -> dict[str, np.ndarray]:
         """The recorded tensors of the model, as arrays. Raises SettingsError if one
         cannot be read."""
-        model = self.training.model
-        if not self._calls_user_code:
-            tensors = read_quantities(self.quantities, model)
+        training, context = self.training, contextlib.nullcontext(lambda: None)
+        with training.undisturbed() if training.calls_user_code else context as restore:
+            tensors = read_quantities(
+                self.quantities, training.model, training.tensors, restore
+            )
             return {name: as_array(tensor) for name, tensor in tensors.items()}
-        with self._called_as_at(call) as restore:
-            tensors = read_quantities(self.quantities, model, restore)
-            return {name: as_array(tensor) for name, tensor in tensors.items()}
-
-    @contextlib.contextmanager
-    def _called_as_at(self, call: _Call | None) -> Iterator[Callable[[], None]]:
-        """Call code of the user with the modes of the modules at a call of step."""
-        modes = call.modes if call else []
-        now = [(module, module.training) for module, _ in modes]
-        for module, mode in modes:
-            module.training = mode
-        try:
-            with self.training.undisturbed() as restore:
-                yield restore
-        finally:
-            for module, mode in now:
-                module.training = mode
 
     def _read_norms(self) -> dict[str, np.ndarray]:
         return {
@@ -1014,82 +465,18 @@ class Recording:
             "update_norm": self.norms.update,
         }
 
-    def _evaluate(self, call: _Call | None = None) -> Mapping[str, Any]:
-        """What the user's function measures."""
-        if self.evaluate is None:
-            return {}
-        if not callable(self.evaluate):
-            raise SettingsError(
-                "evaluate", describe(self.evaluate), "a function of the model"
-            )
-        with self._called_as_at(call):
-            metrics = self.evaluate(self.training.model)
-        if not isinstance(metrics, Mapping):
-            raise SettingsError(
-                "evaluate",
-                f"a function that returns {describe(metrics)}",
-                'one that returns {"loss": ...}',
-            )
-        return metrics
-
-    def _read_metrics(
-        self, call: _Call | None, evaluated: Mapping[str, Any] | None = None
-    ) -> dict[str, np.ndarray]:
-        """Losses, accuracies and other numbers, as arrays; splits that loss and
-        accuracy do not share get names of their own, such as accuracy_test."""
-        given = {} if call is None else {"loss": call.loss, "accuracy": call.accuracy}
-        evaluated = self._evaluate(call) if evaluated is None else evaluated
-        has_functions = any(
-            map(calls_functions, (*given.values(), *evaluated.values()))
-        )
-        with contextlib.ExitStack() as context:
-            restore = _nothing
-            if has_functions:
-                undisturbed = self.training.undisturbed(gradients=True)
-                restore = context.enter_context(undisturbed)
-            values = {
-                name: by_split(name, value, restore)
-                for name, value in given.items()
-                if value is not None
-            }
-            for name, value in evaluated.items():
-                numbers = by_split(name, value, restore)
-                values[name] = {**values.get(name, {}), **numbers}
-        for fraction in values.get("accuracy", {}).values():
-            if np.isfinite(fraction) and not 0 <= fraction <= 1 + 1e-6:
-                raise SettingsError("accuracy", fraction, "a fraction from 0 to 1")
-        splits = {name: list(parts) for name, parts in values.items()}
-        self._given = splits if self._given is None else self._given
-        if splits != self._given:
-            raise SettingsError(
-                "loss, accuracy",
-                describe_splits(splits),
-                f"{describe_splits(self._given)}, as in the first frame",
-            )
-        return metric_arrays(values)
-
     def _begin(self, frame: Mapping[str, np.ndarray]) -> None:
         """Set the description of the run; its variables are known once the first frame
         has been read."""
-        dims: dict[str, tuple[str, ...]] = {}
-        coords: dict[str, np.ndarray] = {"layer": np.array(self.layers.names)}
-        for name, values in frame.items():
-            if name in METRICS:
-                dims[name] = ("split",)
-                coords["split"] = np.array(shared_splits(self._given or {}))
-            elif name in NORM_VARIABLES:
-                dims[name] = ("layer",)
-            else:
-                dims[name] = (
-                    variable_dims(name, values.shape) if name in self.quantities else ()
-                )
-                for dim, size in zip(dims[name], values.shape, strict=True):
-                    if len(coords.setdefault(dim, np.arange(size))) != size:
-                        raise SettingsError(
-                            name,
-                            f"{size} along {dim}",
-                            f"{len(coords[dim])}, as in other variables",
-                        )
+        shapes = {name: frame[name].shape for name in self.quantities}
+        dims, coords = dims_and_coords(shapes)
+        coords["layer"] = np.array(self.layers.names)
+        coords["split"] = np.array(shared_splits(self.metrics.splits or {}))
+        for name in frame:
+            if name not in dims:
+                inner = "split" if name in METRICS else "layer"
+                is_array = name in (*METRICS, *NORM_VARIABLES)
+                dims[name] = (inner,) if is_array else ()
         description = dataclasses.replace(
             self.recorder.description, dims=dims, coords=coords
         )
@@ -1104,11 +491,7 @@ class Recording:
 
     def checkpoint(self, position: Position) -> dict[str, np.ndarray]:
         """The restart state, as bytes with an axis for the run."""
-        training = self.training
-        state = read_training_state(
-            training.model, training.optimizers, training.states
-        )
-        state |= {
+        state = self.training.state() | {
             "updates": self.norms.updates,
             "last_step": self._last_step,
             "time": float(self.norms.time),
@@ -1123,10 +506,12 @@ class Recording:
     def _finish(self) -> None:
         updates, call = self.norms.updates, self._latest_call
         if self._first is not None:
-            self._metrics = self._metrics or self._read_metrics(None, self._evaluated)
+            self._measure_beginning(None, None)
             self._complete_first_frame()
         written = (
-            call is not None and call.updates == updates and self._has_been_written()
+            call is not None
+            and call.updates == updates
+            and self.training.has_been_written()
         )
         if self._is_recording and updates > self._last_step:
             missing = self._record_last_frame(written)
@@ -1197,7 +582,7 @@ class Recording:
         if arrays is None:
             if self._must_restore:
                 self._must_restore = False
-                self._first, self._evaluated = self._read_arrays(), self._evaluate()
+                self._read_beginning()
             return 0
         if self.recorder.has_diverged():
             raise RecordingError(
@@ -1205,19 +590,19 @@ class Recording:
                 " overwrite=True replaces it"
             )
         state = state_from_bytes(arrays[RESTART_STATE][0])
-        training = self.training
-        set_training_state(state, training.model, training.optimizers, training.states)
+        self.training.restore(state)
         self._last_step = state["last_step"]
         self._first = None
         self._must_restore = False
-        self.norms.base = state["updates"]
-        self.norms.time = state.get("time", self.settings.time_step * state["updates"])
+        updates = state["updates"]
+        time = state.get("time", self.recorder.description.time_step * updates)
+        self.norms.continue_from(updates, time)
         for text in state.get(NOT_FOLLOWED, []):
             self._note(text)
         self._unsaid = []
         if self.gradient is not None:
             self.gradient.last = state[GRADIENT].to(self.gradient.last.device)
-        return state["updates"]
+        return updates
 
     # -------------------------------------------------------------- after the recording
 
@@ -1308,64 +693,3 @@ class Recording:
             reshuffle=reshuffle,
         )
         return (model for _ in numbers)
-
-
-def _nothing() -> None:
-    """Do nothing."""
-
-
-def _embedding_layer(layers: ModelLayers, embedding: Quantity | None) -> str:
-    """The layer that contains the parameter of the embedding; an empty name if there is
-    none."""
-    name = embedding.name if isinstance(embedding, ParameterView) else embedding
-    names = named_tensors(layers.model)
-    parameter = names.get(plain_name(name)) if isinstance(name, str) else None
-    return layers.layers.get(id(parameter), "")
-
-
-class RecordingElsewhere(Recording):
-    """What `record` returns in the processes of a training that do not record."""
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).absolute()
-        self._is_alone = not is_distributed()
-        self._has_entered = False
-
-    def __enter__(self) -> Self:
-        self._has_entered = True
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Nothing is to be written."""
-
-    def step(self, loss: Measured = None, accuracy: Measured = None) -> None:
-        """Record nothing. Warns at the first call if there is no process group whose
-        first process records."""
-        if self._is_alone and not is_distributed():
-            warnings.warn(
-                f"{self.path}: nothing is recorded, as the launcher of this process says"
-                " that it is not the first of a training; unset its variables, such as"
-                " RANK and SLURM_PROCID, if it trains alone",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        self._is_alone = False
-
-    def restore(self) -> int:
-        """Return 0. Raises RecordingError if there is a recording to restore."""
-        if self.path.exists() or unfinished_files(self.path):
-            raise RecordingError(f"{self.path}: {NO_RESTORE}")
-        return 0
-
-    def branches(self, *arguments: Any, **options: Any) -> Iterator[torch.nn.Module]:
-        """Raise RecordingError."""
-        raise RecordingError(f"{self.path}: recorded by another process")
-
-    @property
-    def optimizer(self) -> Any:
-        """None: optimizers are not followed."""
-        return None
-
-    @optimizer.setter
-    def optimizer(self, optimizer: Any) -> None:
-        pass

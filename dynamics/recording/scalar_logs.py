@@ -14,11 +14,10 @@ import xarray as xr
 
 from dynamics.errors import TrajectoryError
 from dynamics.folders import expand_home
-from dynamics.provenance import identity_of
+from dynamics.recording.imported_trajectory import imported_trajectory
 from dynamics.recording.metrics import METRICS, metric_arrays, shared_splits
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.system_checks import RESERVED_NAMES
-from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 from dynamics.trajectory.diverged import mask_diverged
 from dynamics.trajectory.schema import VARIABLES
 
@@ -125,7 +124,7 @@ def collect_scalars(
         frames[int(step)] = {
             name: np.stack([values[name] for values in metrics]) for name in metrics[0]
         }
-    first, steps = next(iter(frames.values())), list(frames)
+    first = next(iter(frames.values()))
     splits = shared_splits(
         {name: list(parts) for name, parts in _by_variable(places, scalars).items()}
     )
@@ -133,17 +132,10 @@ def collect_scalars(
         name: ("split",) if values.ndim > 1 else () for name, values in first.items()
     }
     settings = RecordedSettings(model="scalars", recorded=", ".join(first))
-    every = int(np.gcd.reduce(np.diff(steps))) if len(steps) > 1 else 1
-    identity = identity_of(settings, len(runs), seed, every)
-    attrs = describe_origin(settings, identity, steps[-1], 1, 1) | {
-        "derived": "scalars"
-    }
-    if steps[0] > 0:
-        attrs |= {"branched_at": steps[0], "branch_of": "scalars"}
     coords = {"split": np.array(splits)}
-    description = RunDescription(dims, {}, coords, seeds_of(identity), 1.0, 0, attrs)
-    last_steps = np.full(len(runs), steps[-1])
-    return description.dataset(frames, steps[-1], last_steps, done=True)
+    return imported_trajectory(
+        frames, dims, coords, settings, len(runs), seed, "scalars", {}
+    )
 
 
 def _read_log(path: Path, step_from: str | None) -> pd.DataFrame:

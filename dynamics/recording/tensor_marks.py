@@ -1,5 +1,7 @@
 """Marks by which it is noticed that something has written to the tensors of a model."""
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -16,21 +18,26 @@ class TensorMarks:
 
     def __init__(self) -> None:
         self._tensors: list[torch.Tensor] = []
-        self._versions: list[tuple[int, int]] = []
-        self._elements: list[object] = []
         self._addresses: list[int] = []
+        self._versions: list[int] = []
+        self._elements: list[Any] = []
         self._arrays: list[np.ndarray] = []
         self._views: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
 
     def take(self, tensors: list[torch.Tensor]) -> None:
         """Mark the tensors as they are now."""
         self._tensors = tensors
-        self._versions = self._read_versions()
         self._elements = self._read_elements()
+        self._versions = [tensor._version for tensor in tensors]
 
     def have_changed(self) -> bool:
         """Whether something has written to the marked tensors."""
-        return self._read_versions() != self._versions or self.values_differ()
+        addresses = self._addresses
+        return (
+            self._versions != [tensor._version for tensor in self._tensors]
+            or self.values_differ()
+            or self._addresses != addresses
+        )
 
     def values_differ(self) -> bool:
         """Whether elements of the marked tensors have other values."""
@@ -42,10 +49,8 @@ class TensorMarks:
             for values, before in zip(now, self._elements, strict=True)
         )
 
-    def _read_versions(self) -> list[tuple[int, int]]:
-        return [(tensor.data_ptr(), tensor._version) for tensor in self._tensors]
-
-    def _read_elements(self) -> list[object]:
+    def _read_elements(self) -> list[Any]:
+        """The elements of tensors on a CPU, as bytes, and on other devices, as tensors."""
         addresses = [tensor.data_ptr() for tensor in self._tensors]
         if addresses != self._addresses:
             self._addresses, self._arrays, self._views = addresses, [], {}

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from dynamics.recording.metrics import Measured
+from dynamics.recording.new_recording import record
 from dynamics.recording.processes import is_first_process
-from dynamics.recording.recording import Recording, record
+from dynamics.recording.recording import Recording
 
 
 class TrainingCallback:

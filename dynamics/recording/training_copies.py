@@ -16,12 +16,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.randomness import random_stream
 from dynamics.recording.model_recorder import RESTART_STATE
 from dynamics.recording.state_bytes import state_from_bytes
-from dynamics.recording.training_state import (
-    as_optimizers,
-    check_states,
-    read_training_state,
-    set_training_state,
-)
+from dynamics.recording.training_state import Training, check_states
 from dynamics.settings import SettingsError, check_integer, check_real
 from dynamics.trajectory.reader import checkpoints
 
@@ -102,25 +97,25 @@ def training_copies(
     >>> ends
     [True, True, True]
     """
-    optimizers, states = as_optimizers(optimizer), states or {}
-    check_states(states)
+    training = Training(model, optimizer, states)
+    check_states(training.states)
     check_integer("copies", copies, 1, 10_000_000)
     check_real("displace", displace)
     stored, seed = _restart_state(path, step)
-    before = deepcopy(read_training_state(model, optimizers, states))
+    before = deepcopy(training.state())
 
     def continue_copies() -> Iterator[int]:
         try:
             for number in range(copies):
                 # optimizers keep the tensors that they load
-                set_training_state(deepcopy(stored), model, optimizers, states)
+                training.restore(deepcopy(stored))
                 stream = f"training-copies/{step}/{number}"
-                _displace_parameters(model, displace, seed, stream)
+                _displace_parameters(training.model, displace, seed, stream)
                 if reshuffle:
-                    _seed_generators(states, seed, stream)
+                    _seed_generators(training.states, seed, stream)
                 yield number
         finally:
-            set_training_state(before, model, optimizers, states)
+            training.restore(before)
 
     return continue_copies()
 

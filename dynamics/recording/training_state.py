@@ -3,7 +3,7 @@ else it depends on."""
 
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from dynamics.errors import TrajectoryError
+from dynamics.recording.processes import inner_module
 from dynamics.settings import SettingsError
 
 
@@ -57,51 +58,53 @@ def check_states(states: Mapping[str, Any]) -> None:
             )
 
 
-def read_training_state(
-    model: torch.nn.Module,
-    optimizers: Sequence[Any],
-    states: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The state of a model, its optimizers, other objects, and the random generators of
-    torch, NumPy and Python."""
-    return {
-        "model": dict(model.state_dict()),
-        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
-        "states": {name: _state_of(state) for name, state in states.items()},
-        "random": read_random_state(),
-    }
+class Training:
+    """A model, its optimizers, and other objects on which its training depends, by name.
 
+    Raises SettingsError if an optimizer is none."""
 
-def set_training_state(
-    stored: Mapping[str, Any],
-    model: torch.nn.Module,
-    optimizers: Sequence[Any],
-    states: Mapping[str, Any],
-) -> None:
-    """Set a model, its optimizers, other objects and the random generators to a stored
-    state.
+    def __init__(
+        self, model: torch.nn.Module, optimizer: Any, states: Mapping[str, Any] | None
+    ) -> None:
+        self.wrapper, self.model = model, inner_module(model)
+        self.optimizers, self.states = as_optimizers(optimizer), states or {}
 
-    Raises TrajectoryError if the state is that of another model, or lacks an object.
-    """
-    if sorted(stored["states"]) != sorted(states):
-        recorded, given = (
-            ", ".join(sorted(names)) or "none" for names in (stored["states"], states)
-        )
-        raise TrajectoryError(
-            f"the restart state has the states {recorded}, but the recording was given"
-            f" {given}"
-        )
-    try:
-        model.load_state_dict(stored["model"])
-        for optimizer, state in zip(optimizers, stored["optimizers"], strict=True):
-            optimizer.load_state_dict(state)
-    except (RuntimeError, ValueError, KeyError) as error:
-        raise TrajectoryError(
-            f"the restart state is not of this model and optimizer: {error}"
-        ) from None
-    for name, owner in states.items():
-        _set_state_of(owner, stored["states"][name])
-    set_random_state(stored["random"])
+    def state(self) -> dict[str, Any]:
+        """The state of all of them, and of the random generators of torch, NumPy and
+        Python."""
+        return {
+            "model": dict(self.model.state_dict()),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "states": {name: _state_of(owner) for name, owner in self.states.items()},
+            "random": read_random_state(),
+        }
+
+    def restore(self, stored: Mapping[str, Any]) -> None:
+        """Set all of them to a stored state.
+
+        Raises TrajectoryError if it is the state of another model, or lacks an object.
+        """
+        if sorted(stored["states"]) != sorted(self.states):
+            recorded, given = (
+                ", ".join(sorted(names)) or "none"
+                for names in (stored["states"], self.states)
+            )
+            raise TrajectoryError(
+                f"the restart state has the states {recorded}, but the recording was"
+                f" given {given}"
+            )
+        try:
+            self.model.load_state_dict(stored["model"])
+            pairs = zip(self.optimizers, stored["optimizers"], strict=True)
+            for optimizer, state in pairs:
+                optimizer.load_state_dict(state)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise TrajectoryError(
+                f"the restart state is not of this model and optimizer: {error}"
+            ) from None
+        for name, owner in self.states.items():
+            _set_state_of(owner, stored["states"][name])
+        set_random_state(stored["random"])
 
 
 def _state_of(owner: Any) -> Any:

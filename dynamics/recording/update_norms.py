@@ -7,6 +7,7 @@ scale."""
 
 import dataclasses
 import fnmatch
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -60,14 +61,23 @@ class ModelLayers:
         """All parameters of the model by their present names."""
         self.layers: dict[int, str] = {}
         """The layer of a parameter by its identity."""
+        self.known: set[int] = set()
+        """Identities of parameters that the model had at first, or of their names."""
+        self._first_names = set(named)
         self.refresh()
 
     def refresh(self) -> None:
         """Find the present parameters of the model."""
+        known = self.known
         before = {
             id(item): self.layers.get(id(item)) for item in self.parameters.values()
         }
         self.parameters = named_parameters(self.model)
+        self.known = {
+            id(item)
+            for name, item in self.parameters.items()
+            if name in self._first_names or id(item) in known
+        }
         self.layers = {}
         for name, item in self.parameters.items():
             layer = before.get(id(item)) or self.layer_of.get(name)
@@ -82,6 +92,12 @@ class ModelLayers:
             n
             for n, item in self.parameters.items()
             if self.layers.get(id(item)) == layer
+        ]
+
+    def unknown(self) -> list[str]:
+        """The names of parameters that the model did not have at first."""
+        return [
+            name for name, item in self.parameters.items() if id(item) not in self.known
         ]
 
     def without_layer(self, optimizers: Iterable[Any]) -> list[str]:
@@ -138,17 +154,19 @@ def _layers_by_pattern(names: Sequence[str], patterns: Layers) -> dict[str, str]
 class _Optimizer:
     """What is known of an optimizer that trains the model."""
 
-    identities: list[int]
+    hooks: list[Any] = dataclasses.field(default_factory=list)
+    identities: list[int] = dataclasses.field(default_factory=list)
     """Identities of its parameters."""
-    parameters: list[torch.Tensor]
+    parameters: list[torch.Tensor] = dataclasses.field(default_factory=list)
     """Those that are in a layer."""
-    hooks: list[Any]
-    count: int = 0
-    """Updates since the last call of `UpdateNorms.settle`."""
+    places: list[int] = dataclasses.field(default_factory=list)
+    """Identities of these."""
     before: list[torch.Tensor] = dataclasses.field(default_factory=list)
-    """Values of the parameters before the last update."""
-    gradient: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)
-    """Norms of the gradient of the update that is being made."""
+    """Their values before the last update."""
+    gradient: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    """The norms of their gradients in the update that is being made."""
+    updates: int = 0
+    """The number of the last update that it made."""
     rate: Any = 0.0
     is_due: bool = False
     """Whether the norms of the last update are still to be measured."""
@@ -184,9 +202,10 @@ class UpdateNorms:
         self.joined = joined
         self.base = 0
         """Updates at the last call of `settle`."""
+        self.updates = 0
+        """Number of updates."""
         self.time: Any = 0.0
         """Sum of the learning rates that the updates used."""
-        self._since = 0
         self._optimizers: weakref.WeakKeyDictionary[Any, _Optimizer | None] = (
             weakref.WeakKeyDictionary()
         )
@@ -211,11 +230,6 @@ class UpdateNorms:
         return self._by_layer(self._update)
 
     @property
-    def updates(self) -> int:
-        """Number of updates."""
-        return self.base + self._since
-
-    @property
     def optimizers(self) -> list[Any]:
         """The optimizers that have been seen to train the model."""
         return [key for key, one in self._optimizers.items() if one is not None]
@@ -223,12 +237,15 @@ class UpdateNorms:
     def settle(self) -> int:
         """Number of updates; later ones of any optimizer count from here."""
         if self._active:  # its step has ended in an error
-            self._end_update(self._active[0], (), {})
-        self.base, self._since = self.updates, 0
-        for one in self._optimizers.values():
-            if one is not None:
-                one.count = 0
+            optimizer = self._active[0]
+            self._end_update(self._optimizers[optimizer], optimizer, (), {})
+        self.base = self.updates
         return self.base
+
+    def continue_from(self, updates: int, time: Any) -> None:
+        """Count from a number of updates and a time."""
+        self.base = self.updates = updates
+        self.time = time
 
     def refresh(self) -> None:
         """Look at the present parameters of the model, and at each optimizer again when
@@ -268,38 +285,40 @@ class UpdateNorms:
             self._optimizers[optimizer] = None
             return
         if one is None:
-            hooks = [
-                optimizer.register_step_pre_hook(self._begin_update),
-                optimizer.register_step_post_hook(self._end_update),
+            one = self._optimizers[optimizer] = _Optimizer()
+            begin = functools.partial(self._begin_update, one)
+            end = functools.partial(self._end_update, one)
+            one.hooks = [
+                optimizer.register_step_pre_hook(begin),
+                optimizer.register_step_post_hook(end),
             ]
-            one = _Optimizer([], [], hooks)
-            self._optimizers[optimizer] = one
         one.identities, one.before = identities, []
         one.parameters = [
             item for item in parameters_of(optimizer) if id(item) in self.layers.layers
         ]
+        one.places = list(map(id, one.parameters))
         self.joined(optimizer)
 
     def _begin_update(
-        self, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
+        self, one: _Optimizer, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
     ) -> None:
         self._active.append(optimizer)
-        one = self._optimizers[optimizer]
-        assert one is not None
         if len(self._active) > 1:
             return
         one.rate = learning_rate(optimizer)
-        self._keep_weights(one)
-        if not has_closure(args, kwargs):  # else the step computes the gradients
-            self._read_gradient(optimizer, one)
+        with torch.no_grad():
+            if not one.before:
+                one.before = [torch.empty_like(weight) for weight in one.parameters]
+            if one.before:
+                torch._foreach_copy_(one.before, one.parameters)
+            if not has_closure(args, kwargs):  # else the step computes the gradients
+                self._read_gradient(optimizer, one)
 
     def _end_update(
-        self, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
+        self, one: Any, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
     ) -> None:
         while self._active and self._active.pop() is not optimizer:
             pass
-        one = self._optimizers[optimizer]
-        assert one is not None
         if self._active:
             return
         # set by a gradient scaler for fused optimizers
@@ -308,36 +327,32 @@ class UpdateNorms:
             return
         if has_closure(args, kwargs):
             self._read_gradient(optimizer, one)
-        self._gradient |= one.gradient
-        one.count += 1
-        if one.count > self._since:
-            self._since, self.time = one.count, self.time + one.rate
+        self._gradient.update(zip(one.places, one.gradient, strict=True))
+        one.updates = max(one.updates, self.base) + 1
+        if one.updates > self.updates:
+            self.updates, self.time = one.updates, self.time + one.rate
         one.is_due = True
-        if self.is_wanted(self.base + one.count):
+        if self.is_wanted(one.updates):
             self._measure_update(one)
 
-    @torch.no_grad()
-    def _keep_weights(self, one: _Optimizer) -> None:
-        if not one.before:
-            one.before = [torch.empty_like(weight) for weight in one.parameters]
-        if one.before:
-            torch._foreach_copy_(one.before, one.parameters)
-
     def _read_gradient(self, optimizer: Any, one: _Optimizer) -> None:
-        self.gradient_used(optimizer, self.base + one.count)
-        gradients = {
-            id(item): item.grad for item in one.parameters if item.grad is not None
-        }
-        norms = _norms(list(gradients.values()), loss_scale(optimizer))
-        one.gradient = dict.fromkeys(map(id, one.parameters), _NOTHING)
-        one.gradient |= zip(gradients, norms, strict=True)
+        self.gradient_used(optimizer, max(one.updates, self.base))
+        gradients = [item.grad for item in one.parameters]
+        present = [gradient for gradient in gradients if gradient is not None]
+        norms = _norms(present, loss_scale(optimizer))
+        if len(present) < len(gradients):
+            rest = iter(norms)
+            norms = [
+                _NOTHING if gradient is None else next(rest) for gradient in gradients
+            ]
+        one.gradient = norms
 
     @torch.no_grad()
     def _measure_update(self, one: _Optimizer) -> None:
         one.is_due = False
         if one.before:
             moved = torch._foreach_sub(one.parameters, list(one.before))
-            self._update |= zip(map(id, one.parameters), _norms(moved), strict=True)
+            self._update.update(zip(one.places, _norms(moved), strict=True))
 
     def _by_layer(self, norms: Mapping[int, torch.Tensor]) -> np.ndarray:
         """The norm of each layer (layer,) from those of the parameters, float32."""
@@ -375,15 +390,25 @@ def loss_scale(optimizer: Any) -> float:
 def has_closure(args: tuple, kwargs: Mapping[str, Any]) -> bool:
     """Whether a step of an optimizer, with the arguments that its hooks are given,
     computes the gradients itself."""
-    return any(callable(argument) for argument in (*args[1:], *kwargs.values()))
+    return any(map(callable, (*args[1:], *kwargs.values())))
 
 
 def _norms(tensors: Sequence[torch.Tensor], scale: float = 1.0) -> list[torch.Tensor]:
     """The norm of each tensor times a factor."""
-    halves = (torch.float16, torch.bfloat16)
     wide = [
-        tensor.coalesce().values() if tensor.is_sparse else tensor for tensor in tensors
+        tensor if tensor.dtype in _WIDE and not tensor.is_sparse else _widened(tensor)
+        for tensor in tensors
     ]
-    wide = [tensor.float() if tensor.dtype in halves else tensor for tensor in wide]
     norms = list(torch._foreach_norm(wide)) if wide else []
     return norms if scale == 1 else [norm * scale for norm in norms]
+
+
+_WIDE = (torch.float32, torch.float64)
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    """The values of a tensor that may be sparse, in float32 if they have half the
+    precision."""
+    values = tensor.coalesce().values() if tensor.is_sparse else tensor
+    halves = (torch.float16, torch.bfloat16)
+    return values.float() if values.dtype in halves else values

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamics.errors import TrajectoryError
-from dynamics.recording.checkpoint_names import original_names, renamed, steps_in_names
+from dynamics.recording.checkpoint_names import steps_in_names, tensor_names
 from dynamics.settings import SettingsError
 
 FORMS = ("{}", "{:06d}", "{:,}", "{}k", "{}e3", "{}M", "{}-of-99999999")
@@ -137,22 +137,22 @@ def test_wrappers_leave_no_trace_in_names(names, depth, wrapper, modules):
         parts = name.split(".")
         parts.insert(min(depth, len(parts)), wrapper)
         wrapped.append("module." * modules + ".".join(parts))
-    assert list(original_names(wrapped).values()) == names
+    assert list(tensor_names(wrapped).values()) == names
 
 
 def test_module_stays_if_it_is_part_of_some_names():
     names = ["module.a", "head.b"]
-    assert list(original_names(names).values()) == names
+    assert list(tensor_names(names).values()) == names
 
 
 def test_names_are_changed_by_rules():
-    assert renamed(["net.a", "head.b"], ["net.=", "head.=out."]) == {
+    assert tensor_names(["net.a", "head.b"], ["net.=", "head.=out."]) == {
         "net.a": "a",
         "head.b": "out.b",
     }
     with pytest.raises(SettingsError, match="OLD=NEW, where OLD begins a, b"):
-        renamed(["a", "b"], ["c=d"])
+        tensor_names(["a", "b"], ["c=d"])
     with pytest.raises(TrajectoryError, match=r"x.a and a: both become a; --rename"):
-        renamed(["x.a", "a"], ["x.="])
+        tensor_names(["x.a", "a"], ["x.="])
     with pytest.raises(TrajectoryError, match="both become a.w"):
-        original_names(["a._orig_mod.w", "a.w"])
+        tensor_names(["a._orig_mod.w", "a.w"])

@@ -1,0 +1,155 @@
+"""A training as a recording sees it, from one call of `Recording.step` to the next."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from dynamics.recording.moments import acting_optimizer
+from dynamics.recording.quantities import (
+    Quantity,
+    calls_user_code,
+    named_parameters,
+    named_tensors,
+)
+from dynamics.recording.tensor_marks import TensorMarks
+from dynamics.recording.training_state import Training, undisturbed
+from dynamics.recording.update_norms import learning_rate, parameters_of
+
+
+class ObservedTraining(Training):
+    """A training, the learning rates and modes that it had at the latest call of `step`,
+    and marks of what its tensors were after it."""
+
+    def __init__(
+        self, model: torch.nn.Module, optimizer: Any, states: Mapping[str, Any] | None
+    ) -> None:
+        super().__init__(model, optimizer, states)
+        self.calls_user_code = False
+        """Whether reading the recorded quantities runs code of the user."""
+        self._modes: list[tuple[torch.nn.Module, bool]] = []
+        self._states: list[tuple[Any, Any, int]] = []
+        self.tensors: dict[str, torch.Tensor] = {}
+        """The parameters and buffers that the model had at the last look, by name."""
+        self._trained: list[torch.Tensor] = []
+        self._others: list[torch.Tensor] = []
+        self._trained_marks, self._other_marks = TensorMarks(), TensorMarks()
+        self.keep_settings(modes=False)
+
+    def keep_settings(self, modes: bool) -> None:
+        """Keep the present learning rates, and the modes of the modules if they are
+        needed."""
+        self.rates = [
+            (group["params"], learning_rate(optimizer, index))
+            for optimizer in self.optimizers
+            for index, group in enumerate(optimizer.param_groups)
+        ]
+        """The parameters and the learning rate of each parameter group."""
+        if modes:
+            self._modes = [(part, part.training) for part in self.model.modules()]
+
+    @contextlib.contextmanager
+    def undisturbed(self, gradients: bool = False) -> Iterator[Callable[[], None]]:
+        """Call code of the user with the modes that were kept."""
+        now = [(module, module.training) for module, _ in self._modes]
+        for module, mode in self._modes:
+            module.training = mode
+        try:
+            with undisturbed(self.wrapper, self.states, gradients) as restore:
+                yield restore
+        finally:
+            for module, mode in now:
+                module.training = mode
+
+    def look(self, quantities: Mapping[str, Quantity]) -> None:
+        """Find the present parameters and buffers."""
+        self.tensors = named_tensors(self.model)
+        tensors = self.tensors.values()
+        self._trained = [item for item in tensors if item.requires_grad]
+        self._others = [item for item in tensors if not item.requires_grad]
+        self.calls_user_code = any(
+            calls_user_code(quantity, self.tensors) for quantity in quantities.values()
+        )
+
+    def mark(self) -> None:
+        """Mark the parameters, the buffers and the states of the optimizers."""
+        self._trained_marks.take(self._trained)
+        self._other_marks.take(self._others)
+        self._states = [
+            (optimizer, optimizer.state, len(optimizer.state))
+            for optimizer in self.optimizers
+            if hasattr(optimizer, "state")
+        ]
+
+    def weights_differ(self) -> bool:
+        """Whether trained parameters have changed since they were marked."""
+        return self._trained_marks.values_differ()
+
+    def has_been_written(self) -> bool:
+        """Whether something has written to the model or its optimizers since they were
+        marked."""
+        present = set(map(id, named_tensors(self.model).values()))
+        return (
+            not present.issuperset(map(id, self._trained + self._others))
+            or self._trained_marks.have_changed()
+            or self._other_marks.have_changed()
+            or any(
+                optimizer.state is not state or len(state) != length
+                for optimizer, state, length in self._states
+            )
+        )
+
+    def follow(self, optimizer: Any) -> None:
+        """Let an optimizer whose step begins take the place of those that had some of
+        its parameters."""
+        optimizers = self.optimizers
+        if any(optimizer in (one, acting_optimizer(one)) for one in optimizers):
+            return
+        trained = set(map(id, parameters_of(optimizer)))
+        others = [
+            one for one in optimizers if trained.isdisjoint(map(id, parameters_of(one)))
+        ]
+        self.optimizers = [optimizer, *others]
+
+
+@dataclasses.dataclass(frozen=True)
+class LearningRate:
+    """A recorded quantity: the learning rate of the first parameter group of the first
+    optimizer, float64; 1 if it has none."""
+
+    training: ObservedTraining
+    is_own: ClassVar[bool] = True
+
+    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
+        """The learning rate at the latest call of `step`."""
+        _, rate = self.training.rates[0]
+        return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
+
+
+@dataclasses.dataclass(frozen=True)
+class LearningRates:
+    """A recorded quantity: the learning rates of the trained parameters of these names,
+    (parameter,) float64; 0 for one that no optimizer has."""
+
+    training: ObservedTraining
+    names: Sequence[str]
+    is_own: ClassVar[bool] = True
+
+    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
+        """The learning rates at the latest call of `step`."""
+        by_parameter = {
+            id(parameter): float(rate)
+            for parameters, rate in self.training.rates
+            for parameter in parameters
+        }
+        parameters = named_parameters(model)
+        values = [
+            # pruning replaces a parameter by one of another name
+            by_parameter.get(
+                id(parameters.get(name, parameters.get(f"{name}_orig"))), 0.0
+            )
+            for name in self.names
+        ]
+        return torch.tensor(values, dtype=torch.float64)
