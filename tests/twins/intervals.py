@@ -55,8 +55,10 @@ def mean_between(values, low=0.0, high=1.0):
     if n == 0:
         return NONE
     m = math.fsum(x) / n
+    if n == 1:
+        return low + (high - low) * m, math.nan, math.nan
     cases = n
-    if n > 1 and max(x) > min(x):
+    if max(x) > min(x):
         variance = math.fsum((v - m) ** 2 for v in x) / (n - 1)
         quantiles = stats.norm.ppf(0.975) / stats.t.ppf(0.975, n - 1)
         cases = max(n, m * (1 - m) / (variance / n) * quantiles**2)
