@@ -64,4 +64,6 @@ def without_shift_and_scaling(motion: np.ndarray, embedding: np.ndarray) -> np.n
     rest = moved - (moved * outward).sum(axis=(-2, -1), keepdims=True) * outward
     # What is left of a mere shift or change of size is rounding.
     least = 1e-13 * np.linalg.norm(motion, axis=(-2, -1), keepdims=True)
-    return np.where(np.linalg.norm(rest, axis=(-2, -1), keepdims=True) <= least, 0.0, rest)
+    return np.where(
+        np.linalg.norm(rest, axis=(-2, -1), keepdims=True) <= least, 0.0, rest
+    )

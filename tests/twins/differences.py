@@ -62,7 +62,9 @@ def main():
     from tests.twins import differences
 
     differences.FACTOR = 10
-    status = pytest.main(["tests/twins", "-q", "-p", "no:cacheprovider"])
+    status = pytest.main(
+        ["tests/twins", "-m", "not slow", "-q", "-p", "no:cacheprovider"]
+    )
     for name, difference in sorted(differences.LARGEST.items()):
         print(f"{name:30} {differences.COMPARED[name]:9,} {difference:.1e}")
     return status

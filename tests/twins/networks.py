@@ -44,19 +44,31 @@ def modular_loss(weights, pairs, n):
     return total / len(pairs)
 
 
-def modular_gradient(weights, pairs, n):
-    """Its derivative by all weights, flat in the order of NAMES."""
+def active_units(weights, pairs):
+    """The hidden units that are on, for each pair."""
+    e = weights["embedding"]
+    before = [
+        weights["hidden_weight"] @ (e[a] + e[b]) + weights["hidden_bias"]
+        for a, b in pairs
+    ]
+    return np.array(before) > 0
+
+
+def modular_gradient(weights, pairs, n, active=None):
+    """Its derivative by all weights, flat in the order of NAMES; with given units on, if
+    not those of the weights."""
+    if active is None:
+        active = active_units(weights, pairs)
     e, wh, bh, wo, bo = (weights[name] for name in NAMES)
     gradient = {name: np.zeros_like(weights[name]) for name in NAMES}
-    for a, b in pairs:
-        before = wh @ (e[a] + e[b]) + bh
-        hidden = np.maximum(before, 0)
+    for (a, b), on in zip(pairs, active, strict=True):
+        hidden = (wh @ (e[a] + e[b]) + bh) * on
         o = wo @ hidden + bo
         p = np.exp(o - o.max())
         p /= p.sum()
         p[(a + b) % n] -= 1
         p /= len(pairs)
-        back = (wo.T @ p) * (before > 0)
+        back = (wo.T @ p) * on
         gradient["output_bias"] += p
         gradient["output_weight"] += np.outer(p, hidden)
         gradient["hidden_bias"] += back
@@ -67,16 +79,16 @@ def modular_gradient(weights, pairs, n):
 
 
 def modular_hessian(weights, pairs, n):
-    """Central differences of the gradient, exact but for the loss's fourth
-    derivatives."""
-    x = flat(weights)
+    """Central differences of the gradient, in which no unit is switched: the second
+    derivative of ReLU is 0."""
+    x, active = flat(weights), active_units(weights, pairs)
     rows = []
     for k in range(len(x)):
         ends = []
         for h in (2e-4, -2e-4, 1e-4, -1e-4):
             moved = x.copy()
             moved[k] += h
-            ends.append(modular_gradient(unflat(moved, weights), pairs, n))
+            ends.append(modular_gradient(unflat(moved, weights), pairs, n, active))
         coarse, fine = (ends[0] - ends[1]) / 4e-4, (ends[2] - ends[3]) / 2e-4
         rows.append((4 * fine - coarse) / 3)
     hessian = np.array(rows)
