@@ -104,8 +104,8 @@ def explained_variance(result: xr.Dataset, step: int = 0) -> Interval:
 
     Over K copies the variance of the outcome within a state is p (1 - p) K / (K - 1). The
     variance of committors over runs contains a K-th of it, which is subtracted; the
-    explained fraction is the rest over the sum of both variances. The bounds are NaN for
-    fewer than ten runs."""
+    explained fraction is the rest over the sum of both variances. The bounds lie between
+    0 and 1, and are NaN for fewer than ten runs."""
     at = result.isel(step=step, displacement=0)
     trials = at["trials"].values
     p, count = at["committor"].values[trials > 1], trials[trials > 1]
@@ -113,7 +113,8 @@ def explained_variance(result: xr.Dataset, step: int = 0) -> Interval:
     def explained(runs: np.ndarray) -> float:
         return explained_fraction(p[runs], count[runs])
 
-    interval = jackknife_runs(explained, len(p))
+    value, *bounds = jackknife_runs(explained, len(p))
+    interval = Interval(value, *(float(np.clip(bound, 0, 1)) for bound in bounds))
     if len(p) < _FEWEST_RUNS:
         interval = interval._replace(low=np.nan, high=np.nan)
     return interval

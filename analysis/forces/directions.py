@@ -46,7 +46,7 @@ def without_shift_and_scaling(motion: np.ndarray, embedding: np.ndarray) -> np.n
     -------
     array, shape (..., token, axis)
         The motion without its mean over tokens and without its component along the
-        centred embedding.
+        centred embedding; 0 if only rounding is left.
 
     Examples
     --------
@@ -61,4 +61,9 @@ def without_shift_and_scaling(motion: np.ndarray, embedding: np.ndarray) -> np.n
     outward = embedding - embedding.mean(axis=-2, keepdims=True)
     size = np.linalg.norm(outward, axis=(-2, -1), keepdims=True)
     outward = ratio(outward, size, 0.0)
-    return moved - (moved * outward).sum(axis=(-2, -1), keepdims=True) * outward
+    rest = moved - (moved * outward).sum(axis=(-2, -1), keepdims=True) * outward
+    # What is left of a mere shift or change of size is rounding.
+    least = 1e-13 * np.linalg.norm(motion, axis=(-2, -1), keepdims=True)
+    return np.where(
+        np.linalg.norm(rest, axis=(-2, -1), keepdims=True) <= least, 0.0, rest
+    )

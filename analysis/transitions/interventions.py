@@ -215,9 +215,10 @@ def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
     """Mean of one of MEASURES in an ensemble, with its 95% interval; the rate is that
     of all runs together."""
     if name == "rate":
-        return _jackknife_rate(
+        rate = _jackknife_rate(
             *(result[word].sel(remedy=[remedy]).values for word in ("late", "since"))
         )
+        return rate._replace(low=float(np.maximum(rate.low, 0)))
     values = result[name].sel(remedy=remedy).values
     return mean_interval(
         values[np.isfinite(values)],

@@ -34,8 +34,8 @@ def mean(values):
     return m, m - half, m + half
 
 
-def mean_of_counts(values):
-    """Student's t with a variance of at least 1/12."""
+def mean_of_counts(values, least=0.0):
+    """Student's t with a variance of at least 1/12, and bounds from `least` on."""
     x = [float(v) for v in values if not math.isnan(v)]
     n = len(x)
     if n == 0:
@@ -45,7 +45,7 @@ def mean_of_counts(values):
         return m, math.nan, math.nan
     variance = max(math.fsum((v - m) ** 2 for v in x) / (n - 1), 1 / 12)
     half = stats.t.ppf(0.975, n - 1) * math.sqrt(variance / n)
-    return m, m - half, m + half
+    return m, max(m - half, least), m + half
 
 
 def mean_between(values, low=0.0, high=1.0):
@@ -55,8 +55,10 @@ def mean_between(values, low=0.0, high=1.0):
     if n == 0:
         return NONE
     m = math.fsum(x) / n
+    if n == 1:
+        return low + (high - low) * m, math.nan, math.nan
     cases = n
-    if n > 1 and max(x) > min(x):
+    if max(x) > min(x):
         variance = math.fsum((v - m) ** 2 for v in x) / (n - 1)
         quantiles = stats.norm.ppf(0.975) / stats.t.ppf(0.975, n - 1)
         cases = max(n, m * (1 - m) / (variance / n) * quantiles**2)

@@ -111,6 +111,7 @@ def test_the_normalised_part_has_neither_shift_nor_size(generator):
     assert_allclose(without_shift_and_scaling(part, x), part, atol=1e-12)
     assert_allclose(without_shift_and_scaling(motion + 5 + 3 * x, x), part, atol=1e-12)
     assert_array_equal(without_shift_and_scaling(motion[:, :1], x[:, :1]), 0)
+    assert_array_equal(without_shift_and_scaling(5 + 3 * x, x), 0)
 
 
 def test_renamings_never_keep_the_task():

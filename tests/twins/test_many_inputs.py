@@ -1,0 +1,22 @@
+"""All plain versions on ten times as many inputs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_many_inputs():
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "tests/twins", "-m", "not slow", "-x"],
+        cwd=ROOT,
+        env=os.environ | {"TWIN_EXAMPLES": "10"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout[-3000:]
