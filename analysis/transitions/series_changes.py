@@ -41,6 +41,20 @@ def medians_beside(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     return before, after
 
 
+def equal_if_near(change: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Changes of a series x rounded to 1e-12 of its largest value, (frame,), so that
+    rounding in another unit does not make equal changes a peak."""
+    unit = 1e-12 * np.abs(x).max()
+    return np.round(change / unit) * unit if unit > 0 else change
+
+
+def largest_level(x: np.ndarray, width: int) -> float:
+    """The largest absolute median of `width` successive frames, or of all frames if
+    there are fewer."""
+    after = medians_beside(x, width)[1]
+    return float(np.abs(after[: max(1, len(x) - width + 1)]).max())
+
+
 def window_noise(frames: int, width: int) -> np.ndarray:
     """Standard deviation of the difference of the medians that `medians_beside`
     returns, for noise of standard deviation 1, (frame,).
