@@ -1,7 +1,10 @@
 """The largest difference between an analysis and its twin, by analysis."""
 
 import numpy as np
+import pandas as pd
 import pytest
+
+from dynamics import save_trajectory
 
 largest: dict[str, float] = {}
 """Since the process began; the tests with the mark `slow` print it."""
@@ -31,3 +34,17 @@ def examples(few, many):
 def report(*names):
     for name in names:
         print(f"{name}: largest difference {largest.get(name, 0.0):.1e}")
+
+
+def check_csv(what, typed, words, trajectory, table):
+    """The CSV file that a command writes of a trajectory has the columns and the numbers
+    of a table."""
+    save_trajectory(trajectory, "t.nc")
+    code, _, said = typed(f"analysis.{what}", "t.nc", *words, "--csv", "t.csv")
+    assert code == 0, said
+    written = pd.read_csv("t.csv")
+    assert list(written) == list(table)
+    numbers = list(table.select_dtypes("number"))
+    close(what, written[numbers], table[numbers].astype(float))
+    for name in set(table) - set(numbers):
+        assert written[name].fillna("").tolist() == table[name].fillna("").tolist()
