@@ -175,7 +175,7 @@ def check_coincidence(trajectory, result, steps, last, kinds):
                 )
                 off = abs(row[baseline].item() - mean)
                 assert off <= 6 * spread / math.sqrt(SHIFTS) + 1e-9
-                above = p[hits:].sum()
+                above = min(p[hits:].sum(), 1.0)
                 error = math.sqrt(above * (1 - above) / SHIFTS)
                 above = max(above, least) if baseline == "nearby" else above
                 off = abs(row[f"p_value_{baseline}"].item() - above)
@@ -190,7 +190,7 @@ def clustered_fraction(hits, cases):
     there = [(m, n) for m, n in zip(hits, cases, strict=True) if n]
     total, runs = sum(n for _, n in there), len(there)
     p = sum(m for m, _ in there) / total
-    effective = runs if p in (0, 1) else total
+    effective = runs if p in (0, 1) or runs == 1 else total
     if runs > 1 and 0 < p < 1:
         variance = sum(((m - p * n) / total) ** 2 for m, n in there) * runs / (runs - 1)
         quantiles = stats.t.ppf(0.975, runs - 1) / stats.t.ppf(0.975, total - 1)
