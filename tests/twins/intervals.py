@@ -49,14 +49,16 @@ def mean_of_counts(values):
 
 
 def mean_between(values, low=0.0, high=1.0):
-    """Clopper and Pearson for n* cases."""
+    """Clopper and Pearson for n* cases, from two on."""
     x = [(float(v) - low) / (high - low) for v in values if not math.isnan(v)]
     n = len(x)
     if n == 0:
         return NONE
     m = math.fsum(x) / n
+    if n == 1:
+        return low + (high - low) * m, math.nan, math.nan
     cases = n
-    if n > 1 and max(x) > min(x):
+    if max(x) > min(x):
         variance = math.fsum((v - m) ** 2 for v in x) / (n - 1)
         quantiles = stats.norm.ppf(0.975) / stats.t.ppf(0.975, n - 1)
         cases = max(n, m * (1 - m) / (variance / n) * quantiles**2)
