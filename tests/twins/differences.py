@@ -42,9 +42,10 @@ def check_csv(what, typed, words, trajectory, table):
     save_trajectory(trajectory, "t.nc")
     code, _, said = typed(f"analysis.{what}", "t.nc", *words, "--csv", "t.csv")
     assert code == 0, said
-    written = pd.read_csv("t.csv")
-    assert list(written) == list(table)
     numbers = list(table.select_dtypes("number"))
+    texts = dict.fromkeys(set(table) - set(numbers), str)
+    written = pd.read_csv("t.csv", dtype=texts)
+    assert list(written) == list(table)
     close(what, written[numbers], table[numbers].astype(float))
-    for name in set(table) - set(numbers):
+    for name in texts:
         assert written[name].fillna("").tolist() == table[name].fillna("").tolist()
