@@ -79,6 +79,9 @@ def main(options: Options) -> None:
         )
 
     result = structures.compare_trajectories(first, second)
+    reason = result.attrs["not_paired"]
+    words = f"none: {reason}" if reason else "runs of equal seed, which begin alike"
+    print(f"{'pairs':<11} {words}", file=options.log)
     audit = _audit(first, second, options.law)
     if audit is not None:
         prefixed = audit.rename(

@@ -57,6 +57,9 @@ COMPARED_SIDES = ("first", "second")
 
 _PERMUTATIONS = 2000
 _QUARTILES = (0.25, 0.5, 0.75)
+_SAME_SHAPE = 1e-3
+"""Largest shape distance between the first frames of a pair."""
+
 _FEWEST_TOKENS = 3
 """Smallest number of tokens; all embeddings of one or two tokens have the same
 shape."""
@@ -84,7 +87,9 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
         `gradient_norm` (the gradient of a network, the force on particles; NaN without
         norms) of the embedding. Shape distances of the last frames: `between`
         (first_run, second_run), `within_first` and `within_second`. Attribute `paired`:
-        whether runs of equal seed begin at the same shape. Of a single frame, all that
+        whether runs of equal seed begin at the same shape; if both sides have the same
+        seeds in another order, the second is in that of the first. Attribute
+        `not_paired`: why runs are not paired, or empty. Of a single frame, all that
         depends on time is NaN.
 
     Raises
@@ -104,6 +109,7 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     for trajectory in (first, second):
         check_comparable(trajectory, first)
     first, second = numbers_alone(first), numbers_alone(second)
+    second = in_order_of_seeds(first, second)
     sides = list(zip((first, second), COMPARED_SIDES, strict=True))
     curves = xr.concat(
         [_curves(item) for item, _ in sides],
@@ -123,7 +129,8 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
         np.fill_diagonal(distances, np.nan)
         result[f"within_{side}"] = ((f"{side}_run", f"{side}_other_run"), distances)
         result[f"{side}_seed"] = (f"{side}_run", item["seed"].values)
-    return result.assign_attrs(paired=int(_paired(first, second)))
+    reason = _reason_not_paired(first, second)
+    return result.assign_attrs(paired=int(not reason), not_paired=reason)
 
 
 def _end_distances(first: xr.Dataset, second: xr.Dataset) -> np.ndarray:
@@ -270,19 +277,27 @@ def _gradient_norm(trajectory: xr.Dataset) -> xr.DataArray:
     return (norm.astype(np.float64) ** 2).sum("layer") ** 0.5
 
 
-def _paired(first: xr.Dataset, second: xr.Dataset) -> bool:
-    """Whether both have the same seeds in the same order and begin at the same
-    shapes."""
-    if first.sizes["axis"] != second.sizes["axis"] or not np.array_equal(
-        first["seed"], second["seed"]
-    ):
-        return False
-    return bool(
-        (
-            procrustes_distance(_frame_embedding(first, 0), _frame_embedding(second, 0))
-            < 1e-3
-        ).all()
-    )
+def in_order_of_seeds(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
+    """The second trajectory with its runs in the order of the seeds of the first, if
+    both have the same seeds, each once."""
+    seeds, others = (item["seed"].values for item in (first, second))
+    if len(np.unique(seeds)) < len(seeds) or sorted(seeds) != sorted(others):
+        return second
+    if (seeds == others).all():
+        return second
+    return second.isel(run=[int(np.flatnonzero(others == seed)[0]) for seed in seeds])
+
+
+def _reason_not_paired(first: xr.Dataset, second: xr.Dataset) -> str:
+    """Why runs are not paired; empty if runs of equal seed begin at the same shape."""
+    if not np.array_equal(first["seed"], second["seed"]):
+        return "seeds differ"
+    if first.sizes["axis"] != second.sizes["axis"]:
+        return "embeddings have different numbers of axes"
+    starts = (_frame_embedding(item, 0) for item in (first, second))
+    if not (procrustes_distance(*starts) < _SAME_SHAPE).all():
+        return "runs of equal seed begin at different shapes"
+    return ""
 
 
 # ---------------------------------------------------------------------------- the table

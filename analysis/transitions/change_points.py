@@ -48,6 +48,8 @@ from analysis.transitions.local_changes import change_of_log, find_local_changes
 from analysis.transitions.series_changes import (
     SeriesEvent,
     change_size,
+    equal_if_near,
+    largest_level,
     make_change,
     medians_beside,
     window_noise,
@@ -159,9 +161,9 @@ def _levels(x: np.ndarray, config: DetectionConfig) -> _Levels:
     before, after = medians_beside(x, width)
     changes = np.abs(np.diff(x)) if len(x) > 1 else 0.0
     noise = _MAD_TO_SIGMA / np.sqrt(2) * np.median(changes)
-    # medians of w frames, so that no single frame sets the scale
-    full = after[: max(1, len(x) - width + 1)]
-    return _Levels(x, before, after, width, float(np.abs(full).max()), float(noise))
+    # medians of whole windows, so that no single frame sets the scale
+    scale = largest_level(x, width)
+    return _Levels(x, before, after, width, scale, float(noise))
 
 
 # ------------------------------------------------------------------------------- spikes
@@ -287,7 +289,7 @@ def _changes_in_window(
     """Drops or rises between the levels of one window length; smooth (frame,): the
     series by medians of five."""
     sign = 1 if kind == "drop" else -1
-    change = sign * (levels.before - levels.after)
+    change = equal_if_near(sign * (levels.before - levels.after), levels.x)
     threshold = np.maximum(
         config.depth * levels.scale, config.significance * levels.noise_by_frame
     )

@@ -31,6 +31,8 @@ from analysis.transitions.detection import MIN_WINDOW_FRAMES, DetectionConfig
 from analysis.transitions.series_changes import (
     SeriesEvent,
     change_size,
+    equal_if_near,
+    largest_level,
     make_change,
     medians_beside,
     window_noise,
@@ -51,7 +53,7 @@ _MAD_TO_SIGMA = 1.4826
 def find_local_changes(x: np.ndarray, config: DetectionConfig) -> list[SeriesEvent]:
     """Drops and rises in order. x (frame,): a series without spikes, or its logarithm
     if the level of the config is log."""
-    scale = np.abs(median_filter(x, config.width(len(x)), mode="nearest")).max()
+    scale = largest_level(x, config.width(len(x)))
     result: list[SeriesEvent] = []
     width = MIN_WINDOW_FRAMES
     while width <= max(MIN_WINDOW_FRAMES, _LONGEST_WINDOW * len(x)):
@@ -61,6 +63,7 @@ def find_local_changes(x: np.ndarray, config: DetectionConfig) -> list[SeriesEve
         slowest = np.maximum(0.5 * config.significance * noise, slow)
         for sign in (1, -1):
             change = sign * (before - after) * width / _distances(len(x), width)
+            change = equal_if_near(change, x)
             peaks = _significant_peaks(change, slowest, noise, config)
             for event, peak in _changes_around(peaks, change, slowest, x, width, sign):
                 size = change_size(event)
@@ -92,10 +95,9 @@ def _change_noise(x: np.ndarray, width: int, config: DetectionConfig) -> np.ndar
     second[1:-1] = np.abs(np.diff(x, 2))
     second[[0, -1]] = second[[1, -2]]
     around = 4 * max(width, config.width(len(x))) + 1
+    around = min(around, len(x) - 1 + len(x) % 2)  # odd, so that it has a middle
     deviation = (
-        _MAD_TO_SIGMA
-        / np.sqrt(6)
-        * median_filter(second, min(len(x), around), mode="nearest")
+        _MAD_TO_SIGMA / np.sqrt(6) * median_filter(second, around, mode="nearest")
     )
     scale = width / _distances(len(x), width)
     return deviation * window_noise(len(x), width) * scale

@@ -41,6 +41,20 @@ def medians_beside(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     return before, after
 
 
+def equal_if_near(change: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Changes of a series x rounded to 1e-12 of its largest value, (frame,), so that
+    rounding in another unit does not make equal changes a peak."""
+    unit = 1e-12 * np.abs(x).max()
+    return np.round(change / unit) * unit if unit > 0 else change
+
+
+def largest_level(x: np.ndarray, width: int) -> float:
+    """The largest absolute median of `width` successive frames, or of all frames if
+    there are fewer."""
+    after = medians_beside(x, width)[1]
+    return float(np.abs(after[: max(1, len(x) - width + 1)]).max())
+
+
 def window_noise(frames: int, width: int) -> np.ndarray:
     """Standard deviation of the difference of the medians that `medians_beside`
     returns, for noise of standard deviation 1, (frame,).
@@ -79,15 +93,19 @@ def _crossing(progress: np.ndarray, fraction: float, near: float) -> float:
     up = np.flatnonzero((progress[:-1] < fraction) & (progress[1:] >= fraction))
     if not up.size:
         return float(near)
-    at = int(up[np.argmin(np.abs(up - near))])
-    return at + float((fraction - progress[at]) / (progress[at + 1] - progress[at]))
+    return _time_between(progress, fraction, int(up[np.argmin(np.abs(up - near))]))
 
 
 def _last_before(progress: np.ndarray, fraction: float, moment: float) -> float:
     """The last time before `moment` at which the progress is at most `fraction`; 0 if
     there is none."""
     below = np.flatnonzero(progress[: int(moment) + 1] <= fraction)
-    return _crossing(progress, fraction, int(below[-1])) if below.size else 0.0
+    if not below.size:
+        return 0.0
+    at = int(below[-1])
+    if at + 1 == len(progress) or progress[at + 1] <= fraction:
+        return float(at)
+    return _time_between(progress, fraction, at)
 
 
 def _first_after(progress: np.ndarray, fraction: float, moment: float) -> float:
@@ -95,8 +113,14 @@ def _first_after(progress: np.ndarray, fraction: float, moment: float) -> float:
     last frame if there is none."""
     begin = int(np.ceil(moment))
     above = np.flatnonzero(progress[begin:] >= fraction)
-    return (
-        _crossing(progress, fraction, begin + int(above[0]) - 1)
-        if above.size
-        else float(len(progress) - 1)
-    )
+    if not above.size:
+        return float(len(progress) - 1)
+    at = begin + int(above[0])
+    if at == 0 or progress[at - 1] >= fraction:
+        return float(at)
+    return _time_between(progress, fraction, at - 1)
+
+
+def _time_between(progress: np.ndarray, fraction: float, at: int) -> float:
+    """When the progress is at a fraction between a frame and the next one."""
+    return at + float((fraction - progress[at]) / (progress[at + 1] - progress[at]))

@@ -32,7 +32,11 @@ def test_two_particle_systems_are_compared_without_an_audit(typed):
         simulate(settings, runs=3, steps=20, out=name)
     _, out, _ = typed("analysis.compare", "b.nc", "c.nc")
     assert "Force audit" not in out
+    assert "pairs       runs of equal seed, which begin alike" in out
     assert " b-c-compare.png" in out
+    simulate(ParticleSettings(n=7), runs=2, seed=9, steps=20, out="d.nc")
+    _, out, _ = typed("analysis.compare", "b.nc", "d.nc")
+    assert "pairs       none: seeds differ" in out
 
 
 def test_a_single_checkpoint_is_compared(typed):

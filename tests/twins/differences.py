@@ -7,8 +7,10 @@ import os
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from dynamics import save_trajectory
 from tests.twins.intervals import equal
 
 FACTOR = int(os.environ.get("TWIN_EXAMPLES", "1"))
@@ -54,6 +56,21 @@ def is_drawn(analysis, axes, x, y, tolerance=1e-9):
             distances.append((np.abs(b - y).max(initial=0.0), b))
     assert distances, f"no line at {x}"
     same(analysis, min(distances, key=lambda pair: pair[0])[1], y, tolerance)
+
+
+def check_csv(analysis, typed, words, trajectory, table):
+    """The CSV file that a command writes of a trajectory has the columns and the numbers
+    of a table."""
+    save_trajectory(trajectory, "t.nc")
+    code, _, errors = typed(f"analysis.{analysis}", "t.nc", *words, "--csv", "t.csv")
+    assert code == 0, errors
+    numbers = list(table.select_dtypes("number"))
+    texts = dict.fromkeys(set(table) - set(numbers), str)
+    written = pd.read_csv("t.csv", dtype=texts)
+    assert list(written) == list(table)
+    same(analysis, written[numbers], table[numbers].astype(float))
+    for name in texts:
+        assert written[name].fillna("").tolist() == table[name].fillna("").tolist()
 
 
 def main():

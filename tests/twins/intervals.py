@@ -49,7 +49,7 @@ def mean_of_counts(values, least=0.0):
 
 
 def mean_between(values, low=0.0, high=1.0):
-    """Clopper and Pearson for n* cases."""
+    """Clopper and Pearson for n* cases, from two on."""
     x = [(float(v) - low) / (high - low) for v in values if not math.isnan(v)]
     n = len(x)
     if n == 0:

@@ -199,3 +199,36 @@ def test_paired_runs_are_tested_in_pairs():
     )
     assert _location_test(x, x + 0.01, paired=False)[0] > 0.5
     assert _location_test(x, x, paired=True)[0] == 1
+
+
+def test_runs_are_paired_by_seed_in_any_order(particles):
+    """The numbers of pairs do not depend on the order of the runs of either side."""
+    expected = comparison_rows(compare_trajectories(particles, particles))
+    order = [2, 0, 3, 1]
+    for first, second in (
+        (particles, particles.isel(run=order)),
+        (particles.isel(run=order), particles),
+    ):
+        result = compare_trajectories(first, second)
+        assert (result.attrs["paired"], result.attrs["not_paired"]) == (1, "")
+        assert_array_equal(result["first_seed"], result["second_seed"])
+        assert_allclose(np.diag(result["between"]), 0, atol=1e-6)
+        for row, other in zip(comparison_rows(result), expected, strict=True):
+            assert row["quantity"] == other["quantity"]
+            for name in ("first", "second"):
+                if (
+                    "shuffled" not in row["quantity"]
+                    and "chance" not in row["quantity"]
+                ):
+                    assert_allclose(row[name], other[name], atol=1e-6)
+
+
+@pytest.mark.parametrize("change", ["fewer", "twice", "other seeds"])
+def test_runs_of_other_seeds_are_no_pairs(change, particles):
+    seeds = {"fewer": [0, 1, 2], "twice": [0, 1, 2, 2], "other seeds": [3, 2, 1, 0]}
+    other = particles.isel(run=seeds[change])
+    if change == "other seeds":
+        other = other.assign_coords(seed=("run", [7, 8, 9, 10]))
+    result = compare_trajectories(particles, other)
+    assert result.attrs["paired"] == 0
+    assert result.attrs["not_paired"] == "seeds differ"

@@ -13,6 +13,7 @@ from analysis.transitions import (
     find_norm_peaks,
     first_plateau_escape,
 )
+from analysis.transitions.series_changes import make_change
 from dynamics.settings import SettingsError
 from tests.analysis.transitions.planted_events import matches, planted
 
@@ -281,3 +282,12 @@ def test_noise_leaves_a_level_no_more_often_at_the_end(generator):
     moments = np.array([escape.moment for escape in escapes if escape.observed])
     assert len(moments) <= 0.02 * runs
     assert (moments >= frames - 10).sum() <= 0.005 * runs
+
+
+@pytest.mark.parametrize("kind", ["rise", "drop"])
+def test_a_change_begins_and_ends_where_its_tenths_are_reached_exactly(kind):
+    """Frames exactly at a tenth, after others above it, and at nine tenths."""
+    parts = np.repeat([0.0, 0.3, 0.1, 0.5, 0.9, 0.7, 1.0], 10)
+    x = parts if kind == "rise" else 1 - parts
+    change = make_change(kind, x, 30.0, x[0], x[-1])
+    assert (change.begin, change.end) == pytest.approx((29.0, 40.0))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import dask
+import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
@@ -196,3 +197,23 @@ def test_the_command_prints_a_table_and_draws(script, typed):
     code, _, errors = typed("sims.sweep", "own.py", "--lr", "much")
     assert (code, errors.count("\n")) == (2, 1)
     assert "--lr" in errors
+
+
+def test_a_sweep_with_fewer_runs_reads_its_own_files_only(script, typed):
+    """The files of the five runs match its pattern of files too."""
+    words = ["sims.sweep", "own.py", "--lr", "0.1", "0.2", "--csv", "own.csv", "--runs"]
+    tables = {}
+    for runs in (5, 2):
+        code, printed, errors = typed(*words, str(runs))
+        assert code == 0, errors
+        tables[runs] = pd.read_csv("own.csv")
+        losses = []
+        for pattern in tables[runs]["file"]:
+            files = sorted(Path("runs").glob(pattern))
+            assert len(files) == 5
+            finals = [open_trajectory(file)["loss"].values[0, -1, 0] for file in files]
+            losses.append(np.mean(finals[:runs]))
+        assert (tables[runs]["runs"] == runs).all()
+        assert_allclose(tables[runs]["train_loss"], losses, rtol=1e-6)
+    assert "(0 computed, 4 found)" in printed
+    assert (tables[2]["train_loss"] != tables[5]["train_loss"]).all()
