@@ -208,8 +208,8 @@ def check_run(trajectory, one, row, run, steps, last):
         same("progress", here["component_circularity"], circularity(e), 1e-5)
         squares = sum((v**2).sum() for v in weights)
         same("progress", here["squared_weights"], squares, 1e-6)
-    accuracy = trajectory["accuracy"].values[run, : final + 1].astype(float)
-    memorised = first_above(accuracy[:, 0], 0.99)
-    generalised = first_above(accuracy[:, 1], 0.9) if accuracy.shape[1] > 1 else None
+    accuracy = np.round(100 * trajectory["accuracy"].values[run, : final + 1])
+    memorised = first_above(accuracy[:, 0], 99)
+    generalised = first_above(accuracy[:, 1], 90) if accuracy.shape[1] > 1 else None
     for name, t in (("memorised", memorised), ("generalised", generalised)):
         same("progress", row[name], math.nan if t is None else steps[t])
