@@ -244,7 +244,7 @@ def numba_threads(count: int) -> Iterator[None]:
     """Run the kernels called inside a `with` block on `count` threads, or on all
     threads of the process if it has fewer."""
     before = get_num_threads()
-    set_num_threads(min(max(1, count), numba.config.NUMBA_NUM_THREADS))
+    set_num_threads(min(max(1, count), _CONFIG.NUMBA_NUM_THREADS))
     try:
         yield
     finally:
