@@ -1,5 +1,6 @@
 """Fixtures and strategies that several test modules share."""
 
+import gc
 import importlib
 import multiprocessing
 import os
@@ -28,21 +29,32 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Compiling a kernel takes seconds the first time, so no example has a deadline;
 # examples repeat from run to run.
-settings.register_profile(
-    "default",
-    deadline=None,
-    max_examples=40,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("default")
+for profile, examples in (("quick", 20), ("thorough", 40)):
+    settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=examples,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("quick")
 
 
 def pytest_configure(config):
     """CUDA devices are hidden from all tests but those with the mark `cuda`, which
-    `make gpu-check` runs alone: on a CUDA device the others would not be exact."""
+    `make gpu-check` runs alone: on a CUDA device the others would not be exact.
+    `make test-all` tries more examples than `make test`."""
     if config.option.markexpr != "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if not config.option.markexpr:
+        settings.load_profile("thorough")
+
+
+def pytest_collection_finish():
+    """What modules hold stays until the end, so that it need not be looked through each
+    time when garbage is collected."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

@@ -53,7 +53,7 @@ ANALYSES = [
     "compare modular.nc particles.nc",
     f"curvature particles.nc {FOUR}",
     f"curvature modular.nc {FOUR}",
-    pytest.param(f"curvature sparse.nc {FOUR}", marks=pytest.mark.slow),
+    f"curvature sparse.nc {FOUR}",
     "curvature mine0.nc mine1.nc --loss mine.py --eigenvalues 2 --frames 4",
     "curvature mine0.nc --loss mine.py --eigenvalues 2 --frames 4",
     "edge modular.nc --runs 2 --frames 4",
