@@ -246,36 +246,24 @@ def record(
         ]
         _check_finite(model_layers)
         if weights:
-            quantities |= recorded_weights(model, trained)
-            quantities[LEARNING_RATES] = LearningRates(training, trained)
+            quantities |= _weight_quantities(model, training, trained)
         if moments:
-            quantities[MOMENT_UPDATES] = MomentUpdates(second_moments, trained)
-            quantities |= {
-                f"{SECOND_MOMENT}{name}": SecondMoment(second_moments, name)
-                for name in trained
-            }
+            quantities |= _moment_quantities(second_moments, trained)
         if model_file is not None:
             _check_functions(functions, model, quantities, modulus)
-    members = [
-        item
-        for item in model_layers.parameters.values()
-        if id(item) in model_layers.layers
-    ]
-    settings = RecordedSettings(
-        model=type(model).__name__,
-        optimizer="+".join(type(one).__name__ for one in optimizers),
-        parameters=sum(item.numel() for item in members),
-        signature=state_signature(
-            {plain_name(name): item for name, item in model.state_dict().items()}
-        ),
+    settings = _recorded_settings(
+        model,
+        training,
+        model_layers,
         recorded=", ".join(quantities),
         modulus=modulus,
         epoch_steps=epoch_steps,
-        time_step=rate,
         **second_moments.common,
     )
     seed = torch.initial_seed() % 2**62 if seed is None else seed
-    identity = identity_of(settings, 1, seed, every, device=members[0].device.type)
+    identity = identity_of(
+        settings, 1, seed, every, device=_layer_parameters(model_layers)[0].device.type
+    )
     origin = describe_origin(settings, identity, MAX_STEPS, torch.get_num_threads(), 1)
     attributes = {
         **origin,
@@ -298,6 +286,52 @@ def record(
         Metrics(training, evaluate),
         ModelRecorder(checked_path, description, schedule, identity, overwrite),
         times,
+    )
+
+
+def _weight_quantities(
+    model: torch.nn.Module, training: ObservedTraining, trained: Sequence[str]
+) -> dict[str, Quantity]:
+    """The weights, and the learning rates of those that are trained."""
+    rates = {LEARNING_RATES: LearningRates(training, trained)}
+    return recorded_weights(model, trained) | rates
+
+
+def _moment_quantities(
+    second_moments: SecondMoments, trained: Sequence[str]
+) -> dict[str, Quantity]:
+    """The second moments of the trained parameters, and the numbers of their updates."""
+    return {
+        MOMENT_UPDATES: MomentUpdates(second_moments, trained),
+        **{
+            f"{SECOND_MOMENT}{name}": SecondMoment(second_moments, name)
+            for name in trained
+        },
+    }
+
+
+def _layer_parameters(layers: ModelLayers) -> list[torch.nn.Parameter]:
+    """The parameters of the recorded layers."""
+    return [item for item in layers.parameters.values() if id(item) in layers.layers]
+
+
+def _recorded_settings(
+    model: torch.nn.Module,
+    training: ObservedTraining,
+    layers: ModelLayers,
+    **others: Any,
+) -> RecordedSettings:
+    """The settings of a recording, with the names and the size of its model.
+
+    others: the fields that do not follow from the model and its optimizers."""
+    state = {plain_name(name): item for name, item in model.state_dict().items()}
+    return RecordedSettings(
+        model=type(model).__name__,
+        optimizer="+".join(type(one).__name__ for one in training.optimizers),
+        parameters=sum(item.numel() for item in _layer_parameters(layers)),
+        signature=state_signature(state),
+        time_step=float(training.rates[0][1]),
+        **others,
     )
 
 
