@@ -193,7 +193,6 @@ def run_tests(condition: Condition, words: Sequence[str]) -> tuple[bool, str]:
             str(python),
             "-m",
             "pytest",
-            "-q",
             "-m",
             "not slow",
             "-p",

@@ -10,6 +10,7 @@ from dynamics.trajectory.success import exceeds
 
 
 def test_success_depends_on_the_last_frame_of_the_evaluation_split_and_on_divergence():
+    pytest.importorskip("torch")
     trajectory = simulate(ModularSettings(n=7, hidden=6), runs=4, steps=40)
     assert evaluation_split(trajectory) == "validation"
     assert (
