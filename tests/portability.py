@@ -150,7 +150,10 @@ CONDITIONS = [
     Condition("one core", prefix=("taskset", "-c", "0"), needs="taskset"),
     Condition(
         "another user, packages that are read-only",
-        {"HOME": "/nonexistent"},
+        {
+            "HOME": "/nonexistent",
+            "PYTEST_ADDOPTS": "-W 'ignore:compiled kernels cannot be kept'",
+        },
         prefix=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
         prepare=read_only,
         needs="setpriv",
