@@ -370,7 +370,8 @@ def test_causes_of_spikes_of_a_recorded_model(tmp_path):
         result = attribute_own_spikes(trajectory, [spike], MODEL, "norm").isel(spike=0)
         at = examined_change(window, level, peak - begin)
         if at is None:
-            assert int(result["at"]) == -1 and result["cause"].item() == ""
+            assert int(result["at"]) == -1
+            assert result["cause"].item() == ""
             return
         assert int(result["at"]) == int(trajectory["step"][begin + at])
         check_change(result, states[begin + at], states[begin + at + 1])
