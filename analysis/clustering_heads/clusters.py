@@ -82,7 +82,8 @@ def _different_points(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float
         )
     x = (x - x.mean(axis=0)) / (np.abs(x).max() or 1.0)
     different, place = np.unique(x, axis=0, return_inverse=True)
-    spread = float(np.sqrt((different * different).sum(axis=1).mean()))
+    # of all points, since rounding decides which ones differ
+    spread = float(np.sqrt((x * x).sum(axis=1).mean()))
     if spread <= 1e-6:
         return np.zeros((1, x.shape[1])), np.zeros(len(x), dtype=np.int64), 0.0
     return different, place.ravel(), spread

@@ -226,16 +226,16 @@ def token_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
 
     xi (..., sequence, axis) of all sequences of the probe -> (..., position, token,
     token). The mean over both tokens is the value fraction of the position."""
+    variance = total_variance(xi[..., at.base, :])
+    # else the products lose the digits of a small variance
+    xi = xi - xi[..., at.base, :].mean(axis=-2, keepdims=True)
     parts = []
     for position in range(at.changed.shape[1]):
         x = xi[..., at.changed[:, position], :]  # (..., base, token, axis)
         inner = np.einsum("...bva,...bwa->...vw", x, x) / len(at.base)
         own = np.diagonal(inner, axis1=-2, axis2=-1)
         parts.append((own[..., :, None] + own[..., None, :]) / 2 - inner)
-    return (
-        np.maximum(np.stack(parts, axis=-3), 0)
-        / total_variance(xi[..., at.base, :])[..., None, None, None]
-    )
+    return np.maximum(np.stack(parts, axis=-3), 0) / variance[..., None, None, None]
 
 
 def order_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
@@ -306,7 +306,8 @@ def network_invariances(
     scored, x = _class_logits(network, result, xi), xi.numpy()
     best = scored == scored.amax(-1, keepdim=True)
     target = torch.from_numpy(sparse_sum(at.tokens[at.base], s))
-    hit = torch.gather(best[at.base], -1, target[:, None])[:, 0] / best[at.base].sum(-1)
+    hit = torch.gather(best[at.base], -1, target[:, None])[:, 0].double()
+    hit = hit / best[at.base].sum(-1)
     predicted = scored.argmax(-1).numpy()
     attended = _attention_factors(network, result)[:, : s.vocab].numpy()
     given = (attended / divided.numpy()[at.changed]).mean(axis=0)  # (position, token)
@@ -537,11 +538,12 @@ def counting_attention(result: xr.Dataset) -> np.ndarray:
 
 
 def largest_leak(result: xr.Dataset) -> np.ndarray:
-    """The largest value fraction of a spurious position, (run,); 0 if there is none."""
-    spurious = np.setdiff1d(result["position"].values, result["counting"].values)
-    return (
-        result["value_share"]
-        .sel(position=spurious)
-        .transpose("run", "position")
-        .values.max(axis=1, initial=0)
+    """The largest value fraction of a spurious position, (run,); 0 if there is none,
+    NaN for runs without value fractions."""
+    spurious = np.isin(
+        result["position"].values, result["counting"].values, invert=True
     )
+    share = result["value_share"].transpose("run", "position").values
+    # a sum is NaN if one of them is, also of the other positions
+    known = np.where(np.isnan(share.sum(axis=1)), np.nan, 0.0)
+    return known + share[:, spurious].max(axis=1, initial=0)

@@ -97,6 +97,8 @@ def circuit_label(
     counting = one["counting"].values.tolist()
     spurious = [t for t in range(one.sizes["position"]) if t not in counting]
     shares = one["value_share"].values
+    if np.isnan(shares).any():
+        return CircuitLabel("none", "the sequence embeddings do not vary")
     leaking = tuple(t for t in spurious if shares[t] > by.tolerance)
     outside = positions_outside_largest_group(one["order_share"].values, by.tolerance)
     apart = tuple(counting[place] for place in outside)

@@ -40,6 +40,8 @@ MEMORISED, GENERALISED = 0.99, 0.9
 """Accuracies of the training pairs and of the other pairs."""
 GENERALISING = 0.5
 """Accuracy of the other pairs from which a run is generalising."""
+_ROUNDING = 1e-6
+"""Relative error of errors, from accuracies in float32."""
 MOMENTS = ("memorised", "generalising", "generalised", "last")
 
 
@@ -188,15 +190,16 @@ def grokking_phases(
     ):
         if drops:
             begin[run, 0], memorised[run] = trajectory["step"].values[0], drops[0].end
-    errors = mask_diverged(
-        1 - trajectory["accuracy"].sel(split=other, drop=True), trajectory
-    )
+    accuracy = trajectory["accuracy"].sel(split=other, drop=True)
+    errors = mask_diverged(1 - accuracy.astype(float), trajectory)
     later = errors.where(
         errors["step"] >= xr.DataArray(memorised, dims="run")
     ).transpose("run", "step")
     for run, drops in enumerate(_drops(later.rename("errors"), config)):
         cleanup = max(drops, key=lambda drop: drop.before - drop.after, default=None)
-        if cleanup is not None and cleanup.after <= cleanup.before / 2:
+        if cleanup is not None and cleanup.after <= cleanup.before / 2 * (
+            1 + _ROUNDING
+        ):
             begin[run, 1:] = memorised[run], cleanup.begin
             end[run, 1:] = cleanup.begin, cleanup.end
     dims = ("run", "phase")

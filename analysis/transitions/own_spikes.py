@@ -164,7 +164,8 @@ def _examine(
                 for frame in frames
             ]
         )
-        rise = locate_loss_rise(losses, float(losses.min()))
+        begin, level = _foot(losses, peak - frames[0])
+        rise = locate_loss_rise(losses[begin:], level)
         nothing = np.full(len(layers), np.nan)
         if rise is None:
             return {
@@ -176,9 +177,9 @@ def _examine(
                 "frozen": nothing,
                 "alone": nothing,
             }
-        frame = frames[rise.step]
+        frame = frames[begin + rise.step]
         change = _Change(*(model.row(spike.run, at) for at in (frame, frame + 1)))
-        first, last = losses[rise.step : rise.step + 2]
+        first, last = losses[begin + rise.step :][:2]
 
         batch_losses = model.losses(spike.run, frame + 1)
 
@@ -200,6 +201,20 @@ def _examine(
         if norm is not None:
             result |= _flips(norm, change, remaining)
     return result
+
+
+def _foot(losses: np.ndarray, peak: int) -> tuple[int, float]:
+    """The last frame before a spike in which the losses (frame,) of the model are at
+    most a tenth of its height above their smallest value, and this value.
+
+    The largest loss may be one frame beside the recorded peak. Without such a frame it
+    is the lowest one before the spike. A lower spike before it is thus left out."""
+    level = float(losses.min())
+    first = max(peak - 1, 0)
+    top = first + int(np.argmax(losses[first : peak + 2]))
+    before = losses[: max(top, 1)]
+    low = np.flatnonzero(before <= level + 0.1 * (losses[top] - level))
+    return int(low[-1] if low.size else np.argmin(before)), level
 
 
 def _mean_loss(losses: Sequence[FlatLoss], row: torch.Tensor) -> float:

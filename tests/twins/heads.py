@@ -1,10 +1,14 @@
-"""VC's network in plain numpy, float64."""
+"""VC's network in float64, with all sequences, and trajectories of given weights."""
 
+import functools
 import itertools
 import math
 
 import numpy as np
 
+from dynamics import SparseSettings, simulate
+
+EPSILON = 1e-5
 LAYERS = (
     "embedding",
     "position_embedding",
@@ -17,62 +21,86 @@ LAYERS = (
 )
 
 
+@functools.cache
+def trained(settings, runs, frames):
+    """Networks after a few updates."""
+    steps = max(frames - 1, 1)
+    return simulate(settings, runs=runs, steps=steps, every=1, progress=False)
+
+
+def settings_of(vocab, length, positions, dim, norm, hidden=48):
+    return SparseSettings(
+        vocab=vocab,
+        length=length,
+        sparsity=len(positions),
+        positions=positions,
+        dim=dim,
+        norm=norm,
+        hidden=hidden,
+        data=16,
+        batch=16,
+    )
+
+
+def all_sequences(settings):
+    return list(itertools.product(range(settings.vocab), repeat=settings.length))
+
+
+def target_of(x, settings):
+    return sum(x[t] for t in settings.counting) % settings.vocab
+
+
+def normalise(x, name):
+    """To norm 1 or to root mean square 1, smooth near the origin."""
+    size = math.sqrt(float(x @ x))
+    if size == 0:
+        return 0 * x
+    if name == "rms":
+        return x / (size / math.sqrt(len(x)) + EPSILON)
+    radius = math.sqrt(len(x)) if name.startswith("rms") else 1.0
+    factor = 1.0
+    if name.endswith("smooth") and size < 1:
+        factor = size**2 * (3 - 2 * size)
+    return radius * factor * x / size
+
+
+def gelu(x):
+    return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
+
+
 def weights_of(trajectory, run, frame):
     return {name: trajectory[name].values[run, frame].astype(float) for name in LAYERS}
 
 
-def sequences(vocab, length):
-    """All sequences."""
-    return list(itertools.product(range(vocab), repeat=length))
+def table_of(weights, settings):
+    """z of each position and token."""
+    e, p = weights["embedding"], weights["position_embedding"]
+    return np.array([[normalise(a + b, settings.norm) for a in e] for b in p])
 
 
-def normalised(x):
-    """To a root mean square of 1; 0 stays 0."""
-    return x / (math.sqrt((x**2).mean()) + 1e-5)
+def attend(x, weights, table):
+    """The attention of a sequence to each position, and its embedding."""
+    z = np.array([table[t, v] for t, v in enumerate(x)])
+    scores = z @ weights["query"] / math.sqrt(z.shape[1])
+    share = np.exp(scores - scores.max())
+    share /= share.sum()
+    return share, weights["value"] @ (share @ z)
 
 
-def sequence_embedding(weights, tokens):
-    """The sequence embedding, and the attention on each position."""
-    e, p, q = (weights[name] for name in ("embedding", "position_embedding", "query"))
-    z = np.array([normalised(e[x] + p[t]) for t, x in enumerate(tokens)])
-    scores = z @ q / math.sqrt(len(q))
-    attention = np.exp(scores - scores.max())
-    attention /= attention.sum()
-    return weights["value"] @ (attention @ z), attention
+def transform(xi, weights, settings, normalised=None):
+    """zeta of a sequence embedding."""
+    if normalised is None:
+        normalised = normalise(xi, settings.norm)
+    before = weights["receptor"] @ normalised + weights["receptor_bias"]
+    return (
+        xi
+        + np.array([gelu(v) for v in before]) @ weights["assembler"]
+        + weights["transform_bias"]
+    )
 
 
-def logits(weights, tokens):
-    xi, _ = sequence_embedding(weights, tokens)
-    before = weights["receptor"] @ normalised(xi) + weights["receptor_bias"]
-    hidden = [b * (1 + math.erf(b / math.sqrt(2))) / 2 for b in before]
-    zeta = xi + hidden @ weights["assembler"] + weights["transform_bias"]
-    return weights["embedding"] @ zeta
-
-
-def variance(points):
-    """Summed over axes."""
-    points = np.asarray(points)
-    result = ((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()
-    return result if result > 1e-24 * (points**2).mean() else 0.0
-
-
-def variance_fraction(points, groups):
-    """The fraction of the variance between groups."""
-    means = {}
-    for group in set(groups):
-        inside = [x for x, g in zip(points, groups, strict=True) if g == group]
-        means[group] = np.mean(inside, axis=0)
-    whole = variance(points)
-    return variance([means[g] for g in groups]) / whole if whole > 0 else math.nan
-
-
-def linked(points):
-    """The number of the cluster of each point: single linkage with links up to a tenth
-    of the root mean square distance from the mean."""
-    longest = 0.1 * math.sqrt(variance(points))
-    cluster = list(range(len(points)))
-    for i, j in itertools.combinations(range(len(points)), 2):
-        if cluster[i] != cluster[j] and math.dist(points[i], points[j]) <= longest:
-            old, new = cluster[i], cluster[j]
-            cluster = [new if c == old else c for c in cluster]
-    return cluster
+def losses_of(logits, targets):
+    """The cross-entropy of each sequence."""
+    most = logits.max(axis=1)
+    whole = most + np.log(np.exp(logits - most[:, None]).sum(axis=1))
+    return whole - logits[range(len(targets)), targets]
