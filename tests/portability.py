@@ -130,7 +130,8 @@ def with_lowest_versions(folder: Path) -> tuple[Path, Path]:
     """All packages that the core needs at their lowest versions. torch keeps the tested
     version: others bring several gigabytes of CUDA packages."""
     pins = lowest_versions("options", "install_requires")
-    tools = pinned([*TEST_TOOLS, "torch", "safetensors"])
+    tools = pinned([*TEST_TOOLS, "torch", "safetensors", "dask", "distributed"])
+    tools += pinned(["curvlinops-for-pytorch"])
     return install(folder, sys.executable, [*pins, *tools])
 
 
