@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_many_inputs():
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "tests/twins", "-m", "not slow", "-x"],
