@@ -122,10 +122,12 @@ def explained_variance(result: xr.Dataset, step: int = 0) -> Interval:
 
 def explained_fraction(committors: np.ndarray, trials: np.ndarray) -> float:
     """The fraction of the variance of the outcome that states explain, from their
-    committors (run,) and numbers of copies (run,) above 1; NaN if all copies end
-    alike."""
+    committors (run,) and numbers of copies (run,) above 1; NaN for fewer than two runs
+    and if all copies end alike."""
+    if len(committors) < 2:
+        return np.nan
     mean = committors.mean()
-    if mean * (1 - mean) == 0 or len(committors) < 2:
+    if mean * (1 - mean) == 0:
         return np.nan
     within = committors * (1 - committors) * trials / (trials - 1)
     between = committors.var(ddof=1) - (within / trials).mean()

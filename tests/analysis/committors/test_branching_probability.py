@@ -130,6 +130,14 @@ def test_explained_variance_is_that_between_runs(generator):
     assert explained_variance(result).value == pytest.approx(1 / 3, abs=0.03)
 
 
+def test_nothing_is_explained_with_one_copy_a_state():
+    """Outcomes then do not vary within states."""
+    assert np.isnan(explained_fraction(np.zeros(0), np.zeros(0)))
+    ends = np.array([[0], [1], [1]])
+    result = constructed_result(ends, [0] * 3, trials=1)
+    assert np.isnan(explained_variance(result).value)
+
+
 @pytest.mark.parametrize("trials", [2, 3, 10])
 @pytest.mark.parametrize("a", [0.3, 1.0, 3.0])
 def test_explained_variance_does_not_depend_on_the_number_of_copies(
