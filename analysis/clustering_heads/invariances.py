@@ -227,7 +227,7 @@ def token_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
     xi (..., sequence, axis) of all sequences of the probe -> (..., position, token,
     token). The mean over both tokens is the value fraction of the position."""
     variance = total_variance(xi[..., at.base, :])
-    # else the products lose the digits of a small variance
+    # without the mean, so that products of large numbers do not cancel
     xi = xi - xi[..., at.base, :].mean(axis=-2, keepdims=True)
     parts = []
     for position in range(at.changed.shape[1]):

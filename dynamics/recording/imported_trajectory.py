@@ -1,4 +1,4 @@
-"""Trajectories of frames that others have written."""
+"""Trajectories made of checkpoints or logs of other programs."""
 
 from collections.abc import Mapping
 from typing import Any

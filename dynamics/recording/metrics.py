@@ -90,7 +90,7 @@ class Metrics:
     ) -> None:
         self.training, self.function = training, evaluate
         self.splits: dict[str, list[str]] | None = None
-        """The splits of each metric, once a frame has been read."""
+        """The splits of each metric; None before the first frame."""
 
     def evaluate(self) -> Mapping[str, Any]:
         """What the user's function measures now. Raises SettingsError."""

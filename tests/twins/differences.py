@@ -45,7 +45,8 @@ def row_has(analysis, row, name, expected, tolerance=1e-9):
 
 
 def is_drawn(analysis, axes, x, y, tolerance=1e-9):
-    """One line of the axes goes through these points, but for those without a value."""
+    """Check that one line of the axes goes through these points; points without a value
+    are left out."""
     x, y = np.asarray(x, float), np.asarray(y, float)
     x, y = x[np.isfinite(y)], y[np.isfinite(y)]
     distances = []
@@ -74,7 +75,6 @@ def check_csv(analysis, typed, words, trajectory, table):
 
 
 def main():
-    os.environ["TWIN_EXAMPLES"] = "10"
     # The tests import this module by its own name.
     from tests.twins import differences
 

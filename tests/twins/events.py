@@ -396,3 +396,9 @@ def events(x, depth=0.1, window=0.02, floor=0.01, significance=5.0, level="large
     found, rest, changes, w = split(x, depth, window, floor, significance, level)
     flat_parts = plateaus(rest, changes, w, depth, floor, significance, level)
     return sorted([*found, *changes, *flat_parts], key=lambda event: event.middle)
+
+
+def at_step(moment, steps):
+    """The step of a moment in frames, interpolated."""
+    low = min(int(moment), len(steps) - 2)
+    return steps[low] + (moment - low) * (steps[low + 1] - steps[low])

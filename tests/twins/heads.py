@@ -104,3 +104,26 @@ def losses_of(logits, targets):
     most = logits.max(axis=1)
     whole = most + np.log(np.exp(logits - most[:, None]).sum(axis=1))
     return whole - logits[range(len(targets)), targets]
+
+
+def spread(xi):
+    """The variance summed over axes."""
+    return ((xi - xi.mean(axis=0)) ** 2).sum() / len(xi)
+
+
+def variance(xi):
+    """The variance summed over axes; NaN if it is rounding only."""
+    result = spread(xi)
+    return result if result > 1e-12 * (xi**2).sum(axis=1).max() else math.nan
+
+
+def between(xi, groups):
+    """The fraction of the variance between groups."""
+    means = {}
+    for group, point in zip(groups, xi, strict=True):
+        means.setdefault(group, []).append(point)
+    means = {group: np.mean(points, axis=0) for group, points in means.items()}
+    centre = xi.mean(axis=0)
+    return (
+        sum(((means[g] - centre) ** 2).sum() for g in groups) / len(xi) / variance(xi)
+    )

@@ -78,6 +78,11 @@ def modular_gradient(weights, pairs, n, active=None):
     return flat(gradient)
 
 
+def embedding_gradient(weights, pairs, n):
+    """Its derivative by the embedding."""
+    return unflat(modular_gradient(weights, pairs, n), weights)["embedding"]
+
+
 def modular_hessian(weights, pairs, n):
     """Central differences of the gradient, in which no unit is switched: the second
     derivative of ReLU is 0."""

@@ -27,12 +27,6 @@ THRESHOLDS = {
 }
 
 
-def variance(xi):
-    """Summed over axes; NaN if it is rounding only."""
-    result = ((xi - xi.mean(axis=0)) ** 2).sum() / len(xi)
-    return result if result > 1e-12 * (xi**2).sum(axis=1).max() else math.nan
-
-
 def value_fraction(xi, sequences, t):
     """Of position t, with the sequences grouped by all other tokens."""
     groups = {}
@@ -42,7 +36,7 @@ def value_fraction(xi, sequences, t):
         ((g - g.mean(axis=0)) ** 2).sum() / len(g)
         for g in map(np.array, groups.values())
     ]
-    return np.mean(inside) / variance(xi)
+    return np.mean(inside) / heads.variance(xi)
 
 
 def order_fraction(xi, sequences, t, u):
@@ -54,24 +48,12 @@ def order_fraction(xi, sequences, t, u):
         y = list(x)
         y[t], y[u] = x[u], x[t]
         total += ((point - xi[index[tuple(y)]]) ** 2).sum()
-    return total / len(xi) / 4 / variance(xi)
-
-
-def between(xi, groups):
-    """The fraction of the variance between groups."""
-    means = {}
-    for group, point in zip(groups, xi, strict=True):
-        means.setdefault(group, []).append(point)
-    means = {group: np.mean(points, axis=0) for group, points in means.items()}
-    centre = xi.mean(axis=0)
-    return (
-        sum(((means[g] - centre) ** 2).sum() for g in groups) / len(xi) / variance(xi)
-    )
+    return total / len(xi) / 4 / heads.variance(xi)
 
 
 def clusters(xi):
     """Single linkage with links of a tenth of the root mean square distance."""
-    spread = math.sqrt(((xi - xi.mean(axis=0)) ** 2).sum() / len(xi))
+    spread = math.sqrt(heads.spread(xi))
     if spread <= 1e-6 * np.abs(xi).max():
         return 1
     link = 0.1 * spread
@@ -104,7 +86,7 @@ def encoded_sum(xi, sequences, s):
         for t in s.counting
     ]
     unit = np.median(smallest)
-    if math.isnan(variance(xi)) or unit <= 1e-9 * np.abs(steps).max():
+    if math.isnan(heads.variance(xi)) or unit <= 1e-9 * np.abs(steps).max():
         return None, False, False, 0, math.nan
 
     def congruent(steps):
@@ -124,7 +106,7 @@ def encoded_sum(xi, sequences, s):
         True,
         congruent(steps) == steps.size,
         len(set(sums)),
-        between(xi, sums),
+        heads.between(xi, sums),
     )
 
 
@@ -193,7 +175,7 @@ def measures_of(weights, s):
                 for t in s.counting
             ]
         ),
-        "class": between(xi, multisets),
+        "class": heads.between(xi, multisets),
         "clusters": clusters(xi),
         "attention": attention.mean(axis=0),
         "map": attention.ravel(),

@@ -135,11 +135,6 @@ def trajectory_of(losses, steps, last, generator):
     return trajectory
 
 
-def at_step(moment, steps):
-    low = min(int(moment), len(steps) - 2)
-    return steps[low] + (moment - low) * (steps[low + 1] - steps[low])
-
-
 def run_rows(trajectory, steps, last, unit):
     """The columns of the CSV file, by run, and the drops that are not initial."""
     rows, all_drops = [], []
@@ -149,11 +144,15 @@ def run_rows(trajectory, steps, last, unit):
         found = [event for event in events.events(x) if not event.initial]
         drops = [event for event in found if event.kind == "drop"]
         moment, observed = escape(x, 0.1, False)
-        one = {"escape": at_step(moment, steps) / unit, "escaped": observed}
+        one = {"escape": events.at_step(moment, steps) / unit, "escaped": observed}
         for name, k in (("first", 0), ("second", 1)):
             for part in ("begin", "middle", "end"):
                 there = len(drops) > k
-                value = at_step(getattr(drops[k], part), steps) if there else math.nan
+                value = (
+                    events.at_step(getattr(drops[k], part), steps)
+                    if there
+                    else math.nan
+                )
                 one[f"{name}_{part}"] = value / unit
         one["between"] = max(one["second_begin"] - one["first_end"], 0.0)
         if len(drops) < 2:
@@ -173,7 +172,9 @@ def speed_ratios(trajectory, run, layer, drops, steps):
         speed.append(moved / (steps[t] - steps[t - 1]))
     result, end = [], 0.0
     for k, drop in enumerate(drops[:2]):
-        begin, until = (at_step(moment, steps) for moment in (drop.begin, drop.end))
+        begin, until = (
+            events.at_step(moment, steps) for moment in (drop.begin, drop.end)
+        )
         inside = [t for t in range(len(steps)) if begin < steps[t] <= until]
         if not inside:
             inside = [next(t for t in range(len(steps)) if steps[t] > begin)]

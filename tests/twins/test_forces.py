@@ -11,36 +11,16 @@ from analysis import forces, plots
 from dynamics import (
     ModularSettings,
     all_pairs,
-    read_settings,
     simulate,
-    training_pairs,
 )
 from tests import naive
 from tests.twins import intervals
 from tests.twins.differences import examples, is_drawn, row_has, same
 from tests.twins.intervals import equal
+from tests.twins.networks import embedding_gradient, pairs_of, weights_of
 from tests.twins.trajectories import modular
 
 # ------------------------------------------------------------------------------- twins
-
-
-def modular_gradient(weights, pairs, n):
-    """dL/dE of the mean cross-entropy of CA's network."""
-    e, wh, bh, wo, bo = (np.asarray(weights[k], float) for k in NAMES)
-    gradient = np.zeros_like(e)
-    for a, b in pairs:
-        before = wh @ (e[a] + e[b]) + bh
-        o = wo @ np.maximum(before, 0) + bo
-        p = np.exp(o - o.max())
-        p /= p.sum()
-        p[(a + b) % n] -= 1
-        g = wh.T @ ((wo.T @ p) * (before > 0)) / len(pairs)
-        gradient[a] += g
-        gradient[b] += g
-    return gradient
-
-
-NAMES = ("embedding", "hidden_weight", "hidden_bias", "output_weight", "output_bias")
 
 
 def normalised(y, x):
@@ -155,11 +135,6 @@ def comparisons(y, x, fields, law, part):
 # ------------------------------------------------------------------------------- tests
 
 
-def pairs_of(trajectory, run, n, share):
-    chosen = training_pairs(n, share, trajectory["seed"].values[run : run + 1])[0]
-    return [tuple(map(int, p)) for p in all_pairs(n)[chosen]]
-
-
 @settings(max_examples=examples(3))
 @given(
     st.integers(2, 6),
@@ -186,15 +161,14 @@ def test_audit(tokens, runs, kind, last, uneven):
     if last is not None:
         x[0, last + 1 :] = x[0, last]
     result = forces.audit_forces(trajectory, frames=np.arange(4))
-    count = training_count(trajectory)
     for run, t in itertools.product(range(runs), range(4)):
-        pairs = pairs_of(trajectory, run, tokens, count)
+        pairs = pairs_of(trajectory, run)
         here = result.isel(run=run, step=t)
         valid = run or last is None or t <= last
-        weights = {k: trajectory[k].values[run, t] for k in NAMES}
+        weights = weights_of(trajectory, run, t)
         e = weights["embedding"].astype(float)
         fields, law = forces_of(e, pairs, tokens)
-        targets = {"gradient": -modular_gradient(weights, pairs, tokens)}
+        targets = {"gradient": -embedding_gradient(weights, pairs, tokens)}
         later = run or last is None or t + 1 <= last
         if t < 3 and later:
             targets["update"] = x[run, t + 1].astype(float) - e
@@ -217,10 +191,6 @@ def test_audit(tokens, runs, kind, last, uneven):
             elif tokens == 4:
                 y = targets[target]
                 check_renamings(float(one["renamed_r_squared"]), y, e, pairs, part)
-
-
-def training_count(trajectory):
-    return read_settings(trajectory).train_pairs
 
 
 def check_renamings(mean, y, x, pairs, part):
@@ -248,11 +218,11 @@ def test_audit_in_planes_and_its_table(tokens, axes, seed):
         if not keys[run, k - 1] or (run == 1 and t > 1):
             assert np.isnan(here["plane_cosine"])
             continue
-        weights = {name: trajectory[name].values[run, t] for name in NAMES}
-        pairs = pairs_of(trajectory, run, tokens, training_count(trajectory))
+        weights = weights_of(trajectory, run, t)
+        pairs = pairs_of(trajectory, run)
         e = weights["embedding"].astype(float)
         basis = plane(e, k)
-        y = -modular_gradient(weights, pairs, tokens) @ basis
+        y = -embedding_gradient(weights, pairs, tokens) @ basis
         fields, law = forces_of(e @ basis, pairs, tokens)
         c, law_r, r, _ = comparisons(y, e @ basis, fields, law, "normalised")
         same("audit", here["plane_cosine"], c, 1e-5)
@@ -410,10 +380,10 @@ def test_pair_law(shape, runs, seed):
     assert (len(knots), steps) == (16, 8)
     data = {}
     for run, t in itertools.product(range(runs), range(frames)):
-        pairs = pairs_of(trajectory, run, tokens, s.train_pairs)
-        weights = {name: trajectory[name].values[run, t] for name in NAMES}
+        pairs = pairs_of(trajectory, run)
+        weights = weights_of(trajectory, run, t)
         e = weights["embedding"].astype(float)
-        y = normalised(-modular_gradient(weights, pairs, tokens), e)
+        y = normalised(-embedding_gradient(weights, pairs, tokens), e)
         fields, law = forces_of(e, pairs, tokens)
         here = result.isel(run=run, step=t)
         c = cosine(y, normalised(law, e))

@@ -1,6 +1,5 @@
 """docs/analyses/phases.md in plain loops."""
 
-import functools
 import itertools
 import math
 
@@ -10,63 +9,17 @@ from hypothesis import strategies as st
 
 from analysis.clustering_heads import measure_circuits
 from analysis.clustering_heads.learning_phases import measure_learning_phases
-from dynamics import SparseSettings, simulate
+from dynamics import read_settings
+from tests.twins import heads
 from tests.twins.differences import examples, same
-from tests.twins.heads import LAYERS, weights_of
 
 COUNTED = 2
-
-
-def sequences(vocab, length):
-    """All sequences."""
-    return list(itertools.product(range(vocab), repeat=length))
-
-
-def normalised(x):
-    """To a root mean square of 1; 0 stays 0."""
-    return x / (math.sqrt((x**2).mean()) + 1e-5)
-
-
-def sequence_embedding(weights, tokens):
-    """The sequence embedding, and the attention on each position."""
-    e, p, q = (weights[name] for name in ("embedding", "position_embedding", "query"))
-    z = np.array([normalised(e[x] + p[t]) for t, x in enumerate(tokens)])
-    scores = z @ q / math.sqrt(len(q))
-    attention = np.exp(scores - scores.max())
-    attention /= attention.sum()
-    return weights["value"] @ (attention @ z), attention
-
-
-def logits(weights, tokens):
-    xi, _ = sequence_embedding(weights, tokens)
-    before = weights["receptor"] @ normalised(xi) + weights["receptor_bias"]
-    hidden = [b * (1 + math.erf(b / math.sqrt(2))) / 2 for b in before]
-    zeta = xi + hidden @ weights["assembler"] + weights["transform_bias"]
-    return weights["embedding"] @ zeta
-
-
-def variance(points):
-    """Summed over axes."""
-    points = np.asarray(points)
-    return ((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()
-
-
-def variance_fraction(points, groups):
-    """The fraction of the variance between groups."""
-    means = {}
-    for group in set(groups):
-        inside = [x for x, g in zip(points, groups, strict=True) if g == group]
-        means[group] = np.mean(inside, axis=0)
-    whole = variance(points)
-    if whole <= 1e-12 * max(float(x @ x) for x in points):
-        return math.nan
-    return variance([means[g] for g in groups]) / whole
 
 
 def linked(points):
     """The number of the cluster of each point: single linkage with links up to a tenth
     of the root mean square distance from the mean."""
-    longest = 0.1 * math.sqrt(variance(points))
+    longest = 0.1 * math.sqrt(heads.spread(points))
     cluster = list(range(len(points)))
     for i, j in itertools.combinations(range(len(points)), 2):
         if cluster[i] != cluster[j] and math.dist(points[i], points[j]) <= longest:
@@ -75,11 +28,9 @@ def linked(points):
     return cluster
 
 
-@functools.cache
 def short_training(vocab, length, dim, frames):
-    task = {"vocab": vocab, "length": length, "sparsity": COUNTED, "dim": dim}
-    s = SparseSettings(**task, hidden=3, data=16, batch=8)
-    return simulate(s, runs=2, steps=frames - 1, every=1, progress=False)
+    task = heads.settings_of(vocab, length, tuple(range(COUNTED)), dim, "rms", hidden=3)
+    return heads.trained(task, 2, frames)
 
 
 def half_way(values, times):
@@ -93,19 +44,20 @@ def half_way(values, times):
     return times[since]
 
 
-def fractions(trajectory, run, frames, vocab, length):
+def fractions(trajectory, run, frames):
     """Of the variance between the clusters of the last frame, and between multisets of
     the tokens that count."""
-    inputs = sequences(vocab, length)
+    task = read_settings(trajectory)
+    inputs = heads.all_sequences(task)
     points = []
     for t in range(frames):
-        weights = weights_of(trajectory, run, t)
-        points.append([sequence_embedding(weights, x)[0] for x in inputs])
+        weights = heads.weights_of(trajectory, run, t)
+        table = heads.table_of(weights, task)
+        points.append(np.array([heads.attend(x, weights, table)[1] for x in inputs]))
     clusters = linked(points[-1])
     multisets = [tuple(sorted(x[:COUNTED])) for x in inputs]
     final, multiset = (
-        [variance_fraction(at, groups) for at in points]
-        for groups in (clusters, multisets)
+        [heads.between(at, groups) for at in points] for groups in (clusters, multisets)
     )
     return final if len(set(clusters)) > 1 else [math.nan] * frames, multiset
 
@@ -126,7 +78,7 @@ def test_learning_phases(task, dim, frames, last, kind, seed):
     times = np.cumsum(generator.integers(1, 9, frames)) / 2
     trajectory = trajectory.assign_coords(epoch=("step", times))
     if kind != "trained":
-        for layer in LAYERS:
+        for layer in heads.LAYERS:
             values = generator.standard_normal(trajectory[layer].shape)
             trajectory[layer][:] = values
     if kind == "symmetric":
@@ -151,7 +103,7 @@ def test_learning_phases(task, dim, frames, last, kind, seed):
             for name in ("formed", "separated", "fitted"):
                 assert np.isnan(one[name])
             continue
-        final, multiset = fractions(trajectory, run, frames, *task)
+        final, multiset = fractions(trajectory, run, frames)
         same("phases", one["final_share"], final)
         same("phases", one["multiset_share"], multiset)
         train = trajectory.isel(run=run).sel(split="train")

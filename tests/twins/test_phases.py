@@ -47,11 +47,6 @@ def phases(losses, accuracies):
     return (0.0, memorised), (memorised, begin), (begin, end)
 
 
-def at_step(moment, steps):
-    low = min(int(moment), len(steps) - 2)
-    return steps[low] + (moment - low) * (steps[low + 1] - steps[low])
-
-
 def softmax(x):
     x = np.exp(x - x.real.max())
     return x / x.sum()
@@ -158,7 +153,7 @@ def test_phases_of_runs():
                 one = result.isel(run=run, phase=k)
                 expected = [math.nan] * 2
                 if phase is not None:
-                    expected = [at_step(moment, steps) for moment in phase]
+                    expected = [events.at_step(moment, steps) for moment in phase]
                 same("phases", [one["begin"], one["end"]], expected)
 
     check()

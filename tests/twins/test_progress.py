@@ -4,7 +4,6 @@ import cmath
 import math
 
 import numpy as np
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,19 +110,6 @@ def circularity(e):
         power = [v**2 for v in norms_of(u[:, k : k + 1])]
         shares.append(max(power) / sum(power))
     return np.mean(shares)
-
-
-def symmetricity(weights, triples):
-    e, w, b, u, _ = map(torch.from_numpy, weights)
-    cosines = []
-    for i, j, c in triples:
-        first, second = (e[k].clone().requires_grad_() for k in (i, j))
-        logit = u[c] @ torch.relu(w @ (first + second) + b)
-        one, two = torch.autograd.grad(logit, (first, second))
-        size = one.norm() * two.norm()
-        if size > 0:
-            cosines.append(float(one @ two / size))
-    return np.mean(cosines) if cosines else math.nan
 
 
 def first_above(values, bound):

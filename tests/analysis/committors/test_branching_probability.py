@@ -131,7 +131,7 @@ def test_explained_variance_is_that_between_runs(generator):
 
 
 def test_nothing_is_explained_with_one_copy_a_state():
-    """Outcomes then do not vary within states."""
+    """The variance of the outcome within a state is then unknown."""
     assert np.isnan(explained_fraction(np.zeros(0), np.zeros(0)))
     ends = np.array([[0], [1], [1]])
     result = constructed_result(ends, [0] * 3, trials=1)

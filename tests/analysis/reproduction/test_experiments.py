@@ -51,7 +51,7 @@ TRAIN_LONG = {"zl.attention-rate", "na.small", "na.phases"}
 
 
 def marked(value, experiment):
-    """A parameter of tests of an experiment's evidence."""
+    """A pytest parameter; its tests are slow if the experiment trains long."""
     marks = pytest.mark.slow if experiment in TRAIN_LONG else ()
     return pytest.param(value, marks=marks, id=getattr(value, "name", value))
 
