@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import dynamics
 from analysis.transitions import attribute_own_spikes, spike_attribution
 from analysis.transitions.spike_replays import RecordedSpike
-from dynamics import ModelFile
 from dynamics.networks.clustering_head import ClusteringHead
+from tests.analysis.transitions.normalised_sums import NormalisedSums, model_file
 from tests.twins import heads
 from tests.twins.differences import examples, same
 
@@ -257,29 +257,8 @@ def explained(cause, measures, left):
 N, FRAMES = 4, 12
 
 
-class Direction(torch.nn.Module):
-    def forward(self, x):
-        return x / x.norm(dim=-1, keepdim=True)
-
-
-class Network(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embed = torch.nn.Embedding(N, 2)
-        self.norm = Direction()
-        self.out = torch.nn.Linear(2, N)
-
-    def forward(self, pairs):
-        return self.out(self.norm(self.embed(pairs).sum(1)))
-
-
 PAIRS = torch.combinations(torch.arange(N), with_replacement=True)
-MODEL = ModelFile(
-    module=lambda config: Network(),
-    embedding=lambda parameters: parameters["embed.weight"],
-    training_pairs=lambda: PAIRS,
-    modulus=N,
-)
+MODEL = model_file(N)
 LAYERS = {"embed": ["embed.weight"], "out": ["out.weight", "out.bias"]}
 
 
@@ -317,7 +296,7 @@ def own_loss(weights, keep=None):
 def own_trajectory(folder):
     torch.manual_seed(0)
     for frame in range(FRAMES):
-        torch.save(Network().double().state_dict(), folder / f"step-{frame}.pt")
+        torch.save(NormalisedSums(N).double().state_dict(), folder / f"step-{frame}.pt")
     return dynamics.collect_checkpoints([folder], model=MODEL)
 
 

@@ -9,38 +9,18 @@ import dynamics
 from analysis.transitions import attribute_own_spikes, own_spike_rows, recorded_spikes
 from dynamics import ModelFile
 from dynamics.settings import SettingsError
+from tests.analysis.transitions.normalised_sums import NormalisedSums, model_file
 
 N, FRAMES, PEAK = 5, 30, 20
 
 
-class Direction(torch.nn.Module):
-    def forward(self, x):
-        return x / x.norm(dim=-1, keepdim=True)
-
-
-class Network(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embed = torch.nn.Embedding(N, 2)
-        self.norm = Direction()
-        self.out = torch.nn.Linear(2, N)
-
-    def forward(self, pairs):
-        return self.out(self.norm(self.embed(pairs).sum(1)))
-
-
 PAIRS = torch.combinations(torch.arange(N), with_replacement=True)
 SUMS = PAIRS.sum(1) % N
-MODEL = ModelFile(
-    module=lambda config: Network(),
-    embedding=lambda parameters: parameters["embed.weight"],
-    training_pairs=lambda: PAIRS,
-    modulus=N,
-)
+MODEL = model_file(N)
 
 
 def loss_of(state):
-    network = Network().double()
+    network = NormalisedSums(N).double()
     network.load_state_dict(state)
     with torch.no_grad():
         return float(torch.nn.functional.cross_entropy(network(PAIRS), SUMS))
@@ -50,7 +30,7 @@ def trajectory_with_spike(tmp_path, changes):
     """Checkpoints of equal weights but for one frame, in which some are multiplied; and
     the states of both."""
     torch.manual_seed(0)
-    calm = Network().double().state_dict()
+    calm = NormalisedSums(N).double().state_dict()
     calm["out.weight"] *= 4
     high = {name: values * changes.get(name, 1.0) for name, values in calm.items()}
     for frame in range(FRAMES):
