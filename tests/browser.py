@@ -88,6 +88,7 @@ def chromium_page(chromium_tab):
             page.on(event, listener)
 
     page.set_viewport_size(VIEWPORT)
+    context.clear_cookies()  # the page's style of an earlier test
     page.emulate_media(color_scheme="light")
     page.mouse.move(0, 0)
     listen(page)
@@ -235,3 +236,13 @@ def open_page(page, address):
     """Open an address and wait until Bokeh has drawn its document."""
     page.goto(address)
     page.wait_for_function(DRAWN)
+
+
+def change_colour_scheme(page, scheme):
+    """Prefer "light" or "dark" on an open page of the explorer, which loads itself anew
+    in the style of another scheme."""
+    dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    if dark != (scheme == "dark"):
+        with page.expect_navigation():
+            page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(DRAWN)

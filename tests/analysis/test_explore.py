@@ -17,7 +17,12 @@ from analysis.explorer import url_state
 from analysis.explorer.server import NONCE_PLACEHOLDER, UNUSED_SECONDS, SecurityHeaders
 from analysis.panels.colours import colour
 from analysis.panels.style import style_in_use
-from tests.browser import SECONDS, open_page, show_browser_tab
+from tests.browser import (
+    SECONDS,
+    change_colour_scheme,
+    open_page,
+    show_browser_tab,
+)
 
 
 def asked(server, path="/", method="GET", **headers):
@@ -360,7 +365,7 @@ def test_a_tab_is_accessible_in_each_colour_scheme_and_fits_on_small_screens(
     page = chromium_page
     open_page(page, f"{explorer.address}?tab={tab}")
     for scheme, page_colour in SCHEMES.items():
-        page.emulate_media(color_scheme=scheme)
+        change_colour_scheme(page, scheme)
         with style_in_use("dark" if scheme == "dark" else "screen"):
             expected = [] if tab == "story" else [colour("background")]
         page.wait_for_function(
@@ -382,7 +387,7 @@ def test_a_changed_colour_scheme_keeps_the_view(explorer, chromium_page):
     page = chromium_page
     open_page(page, f"{explorer.address}?tab=particles&seed=4&fa=2")
     wait_for_query(page, "step_size")
-    page.emulate_media(color_scheme="dark")
+    change_colour_scheme(page, "dark")
     page.wait_for_function(
         f"(dark) => window.Bokeh && ({FIGURE_COLOURS})()[0] == dark", arg="#14171b"
     )
