@@ -50,6 +50,9 @@ MAX_POPULATION = 1 << 13
 NULL_TOLERANCE = 1e-9
 """Eigenvalues up to this fraction of the largest one count as 0."""
 
+ROUNDING = 1e-12
+"""Relative increase of a loss that may be due to rounding, as of a loss at rest."""
+
 SYMMETRIES = ("order", "suffix")
 """Permutations of non-spurious positions, and of spurious ones."""
 
@@ -315,8 +318,8 @@ def gradient_descent(
     """Gradient descent from several flat parameters (start, parameter), with evenly
     spaced frames.
 
-    A step that would increase the loss of a start is rejected, and the learning rate of
-    that start is halved; every accepted step increases it by a tenth, up to `lr`. The
+    A step that would increase the loss of a start by more than `ROUNDING` of it is
+    rejected, and the learning rate of that start is halved; every accepted step increases it by a tenth, up to `lr`. The
     path therefore follows the landscape without overshooting."""
     both = vmap(torch.func.grad_and_value(loss))
     frame_steps = np.unique(np.linspace(0, steps, frames).round().astype(np.int64))
@@ -329,7 +332,7 @@ def gradient_descent(
     ):
         trial = rows - rate[:, None] * slope
         trial_slope, trial_value = both(trial)
-        accepted = trial_value <= value
+        accepted = trial_value <= value + ROUNDING * value.abs()
         time = time + torch.where(accepted, rate, 0.0)
         rows = torch.where(accepted[:, None], trial, rows)
         slope = torch.where(accepted[:, None], trial_slope, slope)

@@ -39,13 +39,10 @@ from analysis.structures.circles_and_grids import (
     is_circle,
 )
 from analysis.structures.embedding_arrays import (
-    check_embedding,
     embedding_variable,
-    rescale_by_power_of_two,
 )
 from analysis.structures.fourier import embedding_spectrum, power_fractions
 from analysis.structures.lattices import MAX_GRID_TOKENS, perfect_grids
-from analysis.structures.nearest_points import nearest_other_points
 from analysis.structures.nearest_structures import (
     nearest_circle,
     nearest_grid,
@@ -53,7 +50,6 @@ from analysis.structures.nearest_structures import (
 )
 from dynamics.errors import TrajectoryError
 from dynamics.randomness import random_stream
-from dynamics.tasks import all_pairs
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import adds_numbers, numbers_modulo
 from dynamics.trajectory.selection import Selection
@@ -389,7 +385,7 @@ def _chance_levels(
     for run, embedding in enumerate(runs):
         renamed = embedding[renamings]
         values = _label_distances(renamed)
-        values["imperfections"] = _imperfections_of_renamings(embedding, renamings)
+        values["imperfections"] = count_imperfections(renamed)
         values["dominant_fraction"] = power_fractions(renamed).max(axis=-1)
         for at, name in enumerate(names):
             if name in values:
@@ -397,21 +393,3 @@ def _chance_levels(
                 extreme[run, at] = (np.max if largest else np.min)(values[name])
                 mean[run, at] = np.mean(values[name])
     return extreme, mean
-
-
-def _imperfections_of_renamings(
-    embedding: np.ndarray, renamings: np.ndarray
-) -> np.ndarray:
-    """Imperfections of an embedding (token, axis) after renamings (renaming, token):
-    (renaming,).
-
-    Renaming does not move points, so the nearest other pair sum of each pair sum is
-    found once."""
-    n = len(embedding)
-    pairs = all_pairs(n)
-    points = rescale_by_power_of_two(check_embedding(embedding))
-    sums = points[pairs[:, 0]] + points[pairs[:, 1]]
-    nearest = nearest_other_points(np.ascontiguousarray(sums.T)[None])[0]
-    names = np.argsort(renamings, axis=1)
-    residues = (names[:, pairs[:, 0]] + names[:, pairs[:, 1]]) % n
-    return (residues[:, nearest] != residues).sum(axis=1)
