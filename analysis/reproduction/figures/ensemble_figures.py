@@ -27,7 +27,7 @@ from analysis.reproduction.figures.figure import (
 )
 from analysis.reproduction.figures.run_rules import runs_not_diverged
 from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.reproduction.verification.experiment import SizeOverrides
+from analysis.reproduction.experiment import SizeOverrides
 from analysis.transitions import ablations
 from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from dynamics.errors import TrajectoryError

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from analysis.panels.style import Style, style_in_use
 from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.reproduction.verification.experiment import RequiredRuns, SizeOverrides
+from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
 from dynamics.settings import SparseSettings
 from dynamics.trajectory.schema import read_settings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import xarray as xr
 
 from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.experiment import (
     RequiredRuns,
     Runner,
     SizeOverrides,

@@ -20,7 +20,7 @@ from analysis.reproduction.figures import (
 )
 from analysis.reproduction.figures.figure import PaperFigure
 from analysis.reproduction.nanda2023 import grokking_claims
-from analysis.reproduction.verification.experiment import RequiredRuns, SizeOverrides
+from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
 from analysis.reproduction.zhong2023 import attention_rate_claims
 from dynamics.settings import (
     ModularSettings,

@@ -10,7 +10,7 @@ from analysis.progress_measures import measure_progress
 from analysis.reproduction.figures import figure
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData
 from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.reproduction.printed_numbers import ZL_RUNS
+from analysis.structures.printed_tables import ZL_RUNS
 from analysis.reproduction.zhong2023.attention_rate_claims import (
     MEASURES,
     network_measures,

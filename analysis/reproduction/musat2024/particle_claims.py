@@ -18,7 +18,7 @@ import xarray as xr
 from scipy.stats import t as student_t
 
 from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.printed_numbers import TABLE_2 as PRINTED
+from analysis.structures.printed_tables import TABLE_2 as PRINTED
 from analysis.reproduction.verification import (
     Agrees,
     Estimate,

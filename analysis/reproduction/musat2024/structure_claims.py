@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.ca_tables import end_accuracy
+from analysis.structures.structure_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks, particle_claims
 from analysis.reproduction.verification import (
     Estimate,

@@ -1,36 +1,32 @@
 """CA table 1: circles, validation accuracy, grid imperfections and clusters of networks
-at four weight decays.
-
-The claims of sections 4, 5 and 7 and of figures 3 and 4 on the same numbers are here
-too."""
+at four weight decays."""
 
 import math
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.ca_tables import end_accuracy
-from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
-from analysis.reproduction.verification import (
-    Agrees,
-    Estimate,
-    Measure,
-    Measurement,
+from analysis.reproduction import estimates
+from analysis.reproduction.claim import (
+    Claim,
+    Number,
+    Sign,
+    printed_count,
+    printed_number,
+)
+from analysis.reproduction.estimates import Estimate
+from analysis.reproduction.experiment import (
+    Experiment,
     Params,
     Runner,
-    declare_experiment,
+    Sizing,
     frame_values,
-    mean_of,
-    part,
-    percentage_of,
-    reported_count,
-    reported_number,
-    samples,
 )
+from analysis.reproduction.musat2024 import networks
 from analysis.statistics.intervals import correlation_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
+from analysis.structures.printed_tables import TABLE_1 as PRINTED
+from analysis.structures.structure_tables import end_accuracy
 from dynamics.settings import ModularSettings
 
 QUANTITIES = {
@@ -65,109 +61,139 @@ def _measure_runs(networks_of_decay: xr.Dataset) -> dict[str, np.ndarray]:
     }
 
 
-TABLE_1 = declare_experiment(
-    "ca.table1", measure, networks.ensembles, depends={"shuffles": networks.SHUFFLES}
-)
+# --------------------------------------------------------------------------- the table
 
 
-def imperfection_correlation(evidence: xr.Dataset, weight_decay: float) -> Estimate:
+def circle_percentage(evidence: xr.Dataset, decay: float) -> Estimate:
+    """Percentage of the networks at a weight decay that are circles."""
+    circle = evidence["circle"].sel(weight_decay=decay)
+    return estimates.percentage_of_ones(circle, "networks")
+
+
+def accuracy(evidence: xr.Dataset, decay: float, circles: bool) -> Estimate:
+    """Mean validation accuracy of the circles or of the others, in percent."""
+    kind = networks.networks_of_kind(evidence, decay, circles)
+    return estimates.estimate_mean(
+        kind["accuracy"], "circles" if circles else networks.OTHERS, limits=(0, 100)
+    )
+
+
+def imperfections(evidence: xr.Dataset, decay: float) -> Estimate:
+    """Mean grid imperfections of the networks that are not circles."""
+    others = networks.networks_of_kind(evidence, decay)
+    return estimates.estimate_mean(others["imperfections"], networks.OTHERS)
+
+
+def imperfection_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
     """Pearson's r of imperfections and validation accuracy over the networks that are
     not circles."""
-    others = networks.networks_of_kind(evidence, weight_decay)
+    others = networks.networks_of_kind(evidence, decay)
     interval = correlation_interval(
         others["imperfections"].values, others["accuracy"].values
     )
     varies = math.isfinite(interval.value)
     note = "" if varies else "imperfections or accuracies do not vary"
-    return Estimate(
-        interval,
-        others.sizes["run"],
-        networks.OTHERS,
-        interval.value,
-        "Pearson's r",
-        note,
-    )
+    return Estimate(interval, others.sizes["run"], networks.OTHERS, note)
 
 
-def circle_accuracy_gain(evidence: xr.Dataset, weight_decay: float) -> Estimate:
-    """Validation accuracy of circles minus that of the other networks at a weight
-    decay, in points."""
-    circles, others = (
-        networks.networks_of_kind(evidence, weight_decay, kind)["accuracy"]
-        for kind in (True, False)
-    )
-    estimate = samples.independent_difference(circles, others, "networks")
-    return estimate._replace(
-        note=f"{circles.size} circles" if circles.size else "there are no circles"
-    )
-
-
-def estimate_derived(
-    evidence: xr.Dataset, estimator: Measure, **selection: Any
-) -> Estimate:
-    """An estimate from derived quantities: the `gap` of training and validation
-    accuracy, and the percentage of the pair sums whose nearest other has the same
-    modular sum, at the end (`clustered`), before training and with tokens permuted."""
-    quantities = {
-        f"{state}clustered": (
-            100 - 100 * evidence[f"{state}imperfections"] / ModularSettings().pairs
-        )
-        for state in ("", "start_", "chance_")
-    }
-    gap = evidence["train_accuracy"] - evidence["accuracy"]
-    return estimator(evidence.assign(quantities | {"gap": gap}), **selection)
-
-
-COLUMNS: tuple[tuple[str, float, str, str, Measure, dict[str, Any]], ...] = (
-    (
-        "circle_accuracy_percent",
-        10,
-        "accuracy of circles",
-        "%",
-        mean_of,
-        {"name": "accuracy", **networks.CIRCLES_ONLY},
-    ),
-    (
-        "other_accuracy_percent",
-        10,
-        "accuracy of others",
-        "%",
-        mean_of,
-        {"name": "accuracy", **networks.OTHERS_ONLY},
-    ),
-    (
-        "imperfections",
-        5,
-        "imperfections",
-        "",
-        mean_of,
-        {"name": "imperfections", **networks.OTHERS_ONLY},
-    ),
-    ("correlation", 0.1, "correlation", "", imperfection_correlation, {"digits": 2}),
-)
-"""Columns of the printed table beside the number of circles: the margin of our number,
-label, unit, and how it is estimated."""
-
-
-def row_parts(decay: float) -> list[Measurement]:
-    """Comparisons with a row. The accuracy of a single circle is not compared."""
-    printed = PRINTED[decay]
-    circles = printed["circles"]
-    parts = [
-        part(
-            percentage_of,
-            Agrees(reported_count(circles), 10),
+def row_claim(decay: float, passage: str, statement: str, comment: str = "") -> Claim:
+    """A row of the table. The accuracy of a single circle has no uncertainty that could
+    be compared."""
+    row = PRINTED[decay]
+    others = 100 - row.circles
+    numbers = [
+        Number(
+            lambda evidence: circle_percentage(evidence, decay),
+            printed_count(row.circles),
             "circles",
             "%",
-            name="circle",
-            of="networks",
-            weight_decay=decay,
-        )
+        ),
+        Number(
+            lambda evidence: accuracy(evidence, decay, False),
+            printed_number(row.other_accuracy_percent, others),
+            "accuracy of the others",
+            "%",
+        ),
+        Number(
+            lambda evidence: imperfections(evidence, decay),
+            printed_number(row.imperfections, others),
+            "imperfections of the others",
+        ),
+        Number(
+            lambda evidence: imperfection_correlation(evidence, decay),
+            printed_number(row.correlation, others),
+            "correlation of the two",
+            digits=2,
+        ),
     ]
-    for column, margin, label, unit, estimator, arguments in COLUMNS:
-        runs = circles if column.startswith("circle") else 100 - circles
-        if runs > 1:
-            agrees = Agrees(reported_number(printed[column], runs), margin)
-            arguments = arguments | {"weight_decay": decay}
-            parts.append(part(estimator, agrees, label, unit, **arguments))
-    return parts
+    if row.circles > 1:
+        accuracy_of_circles = Number(
+            lambda evidence: accuracy(evidence, decay, True),
+            printed_number(row.circle_accuracy_percent, row.circles),
+            "accuracy of circles",
+            "%",
+        )
+        numbers.insert(1, accuracy_of_circles)
+    return Claim(
+        f"CA.table1.decay{decay:g}",
+        "table 1",
+        passage,
+        statement,
+        tuple(numbers),
+        comment,
+        summary=f"the row of table 1 at weight decay {decay:g}",
+        figure="ca-c",
+    )
+
+
+ROWS = (
+    row_claim(
+        0.0,
+        "100 trials with different seeds",
+        "Without weight decay no network becomes a circle.",
+    ),
+)
+
+# ------------------------------------------------------------------------ weight decay
+
+
+def clustered_difference(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the pair sums whose nearest other has the same modular sum, less
+    that with tokens permuted at random, in points; networks at weight decay 0.6 that
+    are not circles."""
+    others = networks.networks_of_kind(evidence, 0.6)
+    fewer = others["chance_imperfections"] - others["imperfections"]
+    return estimates.estimate_mean(
+        100 * fewer / ModularSettings().pairs, networks.OTHERS
+    )
+
+
+CLUSTERS = Claim(
+    "CA.figure3.clusters",
+    "figure 3",
+    "",
+    "In networks that form grids the pair sums cluster by their modular sum.",
+    (
+        Number(
+            clustered_difference,
+            Sign.POSITIVE,
+            "pair sums whose nearest other is of their class, less with renamed tokens",
+            "points",
+        ),
+    ),
+    summary="pair sums cluster by their modular sum",
+    figure="ca3",
+)
+
+TABLE_1 = Experiment(
+    "ca.table1",
+    "structures and accuracy of networks after 2000 epochs at weight decay 0, 0.3, 0.6"
+    " and 1",
+    measure,
+    quick=Sizing(3, {"runs": 100}),
+    default=Sizing(25, {"runs": 1000, "every": 0}),
+    ensembles=networks.ensembles,
+    depends={"shuffles": networks.SHUFFLES},
+    command="python -m analysis.table1",
+    claims=(*ROWS, CLUSTERS),
+)

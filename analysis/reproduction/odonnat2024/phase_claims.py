@@ -39,7 +39,7 @@ classes alike."""
 ALL_WEIGHTS = "all weights together"
 SUCCESSFUL = "successful runs"
 OF_SUCCESSFUL: dict[str, Any] = {"of": SUCCESSFUL, "where": {"successful": True}}
-"""Arguments of `analysis.reproduction.verification.samples`."""
+"""Arguments of `analysis.reproduction.estimates`."""
 LABELS = {
     ALL_WEIGHTS: ALL_WEIGHTS,
     **{name: name.replace("_", " ") for name in FRONT},

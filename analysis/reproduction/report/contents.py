@@ -12,8 +12,8 @@ import xarray as xr
 from scipy import stats
 
 from analysis.reproduction.verification import criteria
-from analysis.reproduction.verification.claim import Claim, Kind
-from analysis.reproduction.verification.claim_results import (
+from analysis.reproduction.claim import Claim, Kind
+from analysis.reproduction.results import (
     OWN,
     TOP_PARTS,
     WORST_FIRST,
@@ -21,20 +21,20 @@ from analysis.reproduction.verification.claim_results import (
     PartResult,
     count_panels_once,
 )
-from analysis.reproduction.verification.coverage import (
+from analysis.reproduction.papers import (
     PAPERS,
     Paper,
     claims_covering,
     figure_of_claim,
     place_in_paper,
 )
-from analysis.reproduction.verification.criteria import Agrees, Verdict
-from analysis.reproduction.verification.evidence import (
+from analysis.reproduction.rule import Agrees, Verdict
+from analysis.reproduction.evidence import (
     ScheduledExperiment,
     format_duration,
     measurement_provenance,
 )
-from analysis.reproduction.verification.experiment import Experiment, Size, Sizing
+from analysis.reproduction.experiment import Experiment, Size, Sizing
 
 REPORT_TITLE = "Reproduction of papers on training dynamics"
 TEXTS = tomllib.loads(files(__package__).joinpath("texts.toml").read_text("utf-8"))

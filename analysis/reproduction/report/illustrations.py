@@ -22,9 +22,9 @@ from analysis.reproduction.figures.figure_runs import (
     plan_ensemble,
 )
 from analysis.reproduction.figures.register import get_paper_figure
-from analysis.reproduction.verification.claim_results import ClaimResult
-from analysis.reproduction.verification.coverage import figure_of_claim
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.results import ClaimResult
+from analysis.reproduction.papers import figure_of_claim
+from analysis.reproduction.experiment import (
     Experiment,
     RequiredRuns,
     Size,

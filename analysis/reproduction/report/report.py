@@ -20,9 +20,9 @@ from analysis.reproduction.report.contents import (
 )
 from analysis.reproduction.report.illustrations import draw_available_figures
 from analysis.reproduction.report.strips import number_strip
-from analysis.reproduction.verification.claim_results import ClaimResult, as_sentence
-from analysis.reproduction.verification.coverage import PAPERS
-from analysis.reproduction.verification.experiment import Experiment
+from analysis.reproduction.results import ClaimResult, as_sentence
+from analysis.reproduction.papers import PAPERS
+from analysis.reproduction.experiment import Experiment
 from dynamics.errors import RecordingError
 from dynamics.settings import SettingsError
 

@@ -4,7 +4,7 @@ that agrees with the claim."""
 import math
 from typing import NamedTuple
 
-from analysis.reproduction.verification.claim_results import PartResult
+from analysis.reproduction.results import PartResult
 from analysis.statistics.intervals import Interval
 
 MARGIN = 0.1

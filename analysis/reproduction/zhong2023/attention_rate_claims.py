@@ -10,7 +10,7 @@ import xarray as xr
 
 from analysis import progress_measures
 from analysis.plots.attention_rate_figure import networks_in_range
-from analysis.reproduction.printed_numbers import ZL_RUNS
+from analysis.structures.printed_tables import ZL_RUNS
 from analysis.reproduction.verification import (
     Agrees,
     Estimate,

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.reproduction.musat2024 import particle_claims
 from analysis.reproduction.registry import EXPERIMENTS
-from analysis.reproduction.verification.experiment import Runner
+from analysis.reproduction.experiment import Runner
 
 SEVEN = {"n": 7}
 NETWORKS = {"runs": 4, "epochs": 100, "settings": SEVEN}

@@ -5,12 +5,12 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.registry import CLAIMS
-from analysis.reproduction.verification.criteria import (
+from analysis.reproduction.rule import (
     Verdict,
     combine_verdicts,
     judge_estimate,
 )
-from analysis.reproduction.verification.samples import Estimate
+from analysis.reproduction.estimates import Estimate
 
 YES, PARTLY, NO, OPEN = (
     Verdict.REPRODUCED,

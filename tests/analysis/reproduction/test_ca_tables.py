@@ -6,13 +6,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.reproduction.ca_tables import (
+from analysis.structures.structure_tables import (
     ca_table_row,
     network_columns,
     print_ca_table,
     printed_row,
 )
-from analysis.reproduction.printed_numbers import TABLE_1, TABLE_2
+from analysis.structures.printed_tables import TABLE_1, TABLE_2
 from analysis.statistics.intervals import mean_interval
 from analysis.structures.circles_and_grids import count_imperfections
 from dynamics import ModularSettings, ParticleSettings, simulate

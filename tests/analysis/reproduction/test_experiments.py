@@ -18,13 +18,13 @@ from analysis.reproduction.odonnat2024 import (
     transfer_claims,
 )
 from analysis.reproduction.registry import CLAIMS, EXPERIMENTS
-from analysis.reproduction.verification.criteria import Verdict, judge_estimate
-from analysis.reproduction.verification.evidence import (
+from analysis.reproduction.rule import Verdict, judge_estimate
+from analysis.reproduction.evidence import (
     evidence_path,
     schedule_experiments,
 )
-from analysis.reproduction.verification.experiment import Size
-from analysis.reproduction.verification.samples import Estimate
+from analysis.reproduction.experiment import Size
+from analysis.reproduction.estimates import Estimate
 from tests.analysis.reproduction.conftest import RUNNER, SIZES
 from tests.conftest import ROOT
 

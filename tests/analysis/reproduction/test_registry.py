@@ -12,14 +12,14 @@ from analysis.reproduction.registry import (
     mark_repeated,
     select_claims,
 )
-from analysis.reproduction.verification.claim import Kind, read_parts
-from analysis.reproduction.verification.coverage import (
+from analysis.reproduction.claim import Kind, read_parts
+from analysis.reproduction.papers import (
     PAPERS,
     figure_of_claim,
     places_of_claim,
     uncovered_places,
 )
-from analysis.reproduction.verification.criteria import (
+from analysis.reproduction.rule import (
     Above,
     Agrees,
     Below,
@@ -27,7 +27,7 @@ from analysis.reproduction.verification.criteria import (
     Within,
     read_criterion,
 )
-from analysis.reproduction.verification.samples import (
+from analysis.reproduction.estimates import (
     mean_of,
     percentage,
     reported_number,

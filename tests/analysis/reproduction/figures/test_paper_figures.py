@@ -45,7 +45,7 @@ from analysis.reproduction.figures.run_rules import (
     runs_with_seeds,
 )
 from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.reproduction.verification.experiment import RequiredRuns, SizeOverrides
+from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
 from analysis.transitions import ablations, loss_events
 from analysis.transitions.spike_attribution import training_sequences
 from analysis.transitions.spike_replays import SpikeExamination

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from analysis.reproduction.printed_numbers import TABLE_1
-from analysis.reproduction.verification.criteria import combine_verdicts
+from analysis.structures.printed_tables import TABLE_1
+from analysis.reproduction.rule import combine_verdicts
 from tests.analysis.reproduction.judging import (
     NO,
     OPEN,

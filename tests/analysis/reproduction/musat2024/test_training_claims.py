@@ -12,7 +12,7 @@ from analysis.reproduction.musat2024 import (
     weight_decay_claims,
 )
 from analysis.reproduction.musat2024.networks import DECAYS
-from analysis.reproduction.verification.criteria import combine_verdicts
+from analysis.reproduction.rule import combine_verdicts
 from dynamics import all_pairs, simulate
 from tests.analysis.reproduction.judging import (
     NO,

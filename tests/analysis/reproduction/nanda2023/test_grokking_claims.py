@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.nanda2023 import grokking_claims
-from analysis.reproduction.verification.criteria import Verdict
+from analysis.reproduction.rule import Verdict
 from tests.analysis.reproduction.judging import (
     NO,
     OPEN,

@@ -3,8 +3,8 @@
 import pytest
 
 from analysis.reproduction.verification import coverage
-from analysis.reproduction.verification.claim import Claim
-from analysis.reproduction.verification.coverage import PAPERS
+from analysis.reproduction.claim import Claim
+from analysis.reproduction.papers import PAPERS
 
 CLAIMS = [
     Claim("CA.s5.1.one", ""),

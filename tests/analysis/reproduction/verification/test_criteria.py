@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from analysis.reproduction.verification import criteria
-from analysis.reproduction.verification.criteria import (
+from analysis.reproduction.rule import (
     Above,
     Agrees,
     Below,
@@ -17,7 +17,7 @@ from analysis.reproduction.verification.criteria import (
     Verdict,
     Within,
 )
-from analysis.reproduction.verification.samples import (
+from analysis.reproduction.estimates import (
     Estimate,
     as_percentage,
     percentage,

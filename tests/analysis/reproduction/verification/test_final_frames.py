@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import experiment
-from analysis.reproduction.verification.experiment import RequiredRuns, Runner
+from analysis.reproduction.experiment import RequiredRuns, Runner
 from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import not_diverged
 

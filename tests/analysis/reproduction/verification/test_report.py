@@ -14,17 +14,17 @@ from analysis.reproduction.registry import CLAIMS
 from analysis.reproduction.report import contents, illustrations, report, strips
 from analysis.reproduction.report.contents import ReportProvenance
 from analysis.reproduction.verification import criteria
-from analysis.reproduction.verification.claim import Claim, Kind, Measurement
-from analysis.reproduction.verification.claim_results import OPEN_REASONS, judge_claim
-from analysis.reproduction.verification.coverage import PAPERS
-from analysis.reproduction.verification.criteria import Above, Agrees, Verdict
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.claim import Claim, Kind, Measurement
+from analysis.reproduction.results import OPEN_REASONS, judge_claim
+from analysis.reproduction.papers import PAPERS
+from analysis.reproduction.rule import Above, Agrees, Verdict
+from analysis.reproduction.experiment import (
     Experiment,
     RequiredRuns,
     Size,
     Sizing,
 )
-from analysis.reproduction.verification.samples import (
+from analysis.reproduction.estimates import (
     Estimate,
     reported_count,
     reported_number,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.criteria import Above, Verdict, judge_estimate
+from analysis.reproduction.rule import Above, Verdict, judge_estimate
 from analysis.statistics.intervals import difference_interval
 
 

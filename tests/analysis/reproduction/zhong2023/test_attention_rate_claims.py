@@ -6,8 +6,8 @@ import xarray as xr
 
 from analysis.plots.attention_rate_figure import networks_in_range
 from analysis.progress_measures import measure_progress
-from analysis.reproduction.printed_numbers import ZL_RUNS
-from analysis.reproduction.verification.criteria import Agrees, Verdict
+from analysis.structures.printed_tables import ZL_RUNS
+from analysis.reproduction.rule import Agrees, Verdict
 from analysis.reproduction.zhong2023 import attention_rate_claims
 from dynamics import TransformerSettings, simulate
 from tests.analysis.reproduction.judging import (

@@ -17,9 +17,7 @@ import xarray as xr
 
 from analysis.output.results import write_result
 from analysis.output.tables import format_table
-from analysis.reproduction.verification.claim import Claim
-from analysis.reproduction.verification.claim_results import format_verdict, judge_claim
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.experiment import (
     Experiment,
     Params,
     RequiredRuns,
@@ -123,10 +121,7 @@ def measure_evidence(
         params_json=json.dumps(dict(params), sort_keys=True),
         seconds=time.perf_counter() - begin,
         **measurement_provenance(runner.device),
-        comment=(
-            "NaN marks missing values. The claims are in"
-            " analysis.reproduction.registry."
-        ),
+        comment="NaN marks missing values. The claims are in analysis.reproduction.",
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_result(evidence, path)
@@ -283,10 +278,7 @@ def precompute_ensembles(steps: Sequence[ScheduledExperiment], runner: Runner) -
 
 
 def gather_evidence(
-    steps: Sequence[ScheduledExperiment],
-    runner: Runner,
-    claims: Sequence[Claim],
-    size: Size,
+    steps: Sequence[ScheduledExperiment], runner: Runner
 ) -> dict[str, xr.Dataset]:
     """The evidence of each experiment, by its name. Missing evidence is measured;
     progress goes to `runner.say`."""
@@ -308,9 +300,5 @@ def gather_evidence(
             spent += time.perf_counter() - begin
             planned += seconds
             left -= seconds
-            for claim in claims:
-                if claim.experiment == experiment.name:
-                    judged = judge_claim(claim, evidence, size, sizing.reduced)
-                    print(format_verdict(judged), file=runner.say, flush=True)
         result[experiment.name] = evidence
     return result

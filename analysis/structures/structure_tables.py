@@ -1,7 +1,6 @@
 """Tables 1 and 2 of CA for one's own ensembles, beside the rows that the paper prints.
 
-CA: "Clustering and Alignment: Understanding the Training Dynamics in Modular Addition"
-(arXiv:2408.09414). Table 1 is of networks trained at four weight decays, table 2 of
+Table 1 is of networks trained at four weight decays, table 2 of
 particles at three alignment constants."""
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from analysis.output.tables import (
     make_table,
     output_table,
 )
-from analysis.reproduction.printed_numbers import TABLE_1, TABLE_2
 from analysis.statistics.intervals import (
     binomial_interval,
     correlation_interval,
@@ -33,6 +31,7 @@ from analysis.structures.circles_and_grids import (
     is_circle,
     summarise_structures,
 )
+from analysis.structures.printed_tables import TABLE_1, TABLE_2, PrintedRow
 from dynamics.branching import final_embedding
 from dynamics.ensemble import Ensemble
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
@@ -51,7 +50,7 @@ class _Table(NamedTuple):
     label: str
     fixed: Sequence[str]
     """Settings that the paper states. Those that it leaves open may differ"""
-    printed: Mapping[float, Mapping[str, Any]]
+    printed: Mapping[float, PrintedRow]
     columns: Sequence[Column]
 
 
@@ -177,18 +176,18 @@ def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
         compared = ["imperfections"]
     name = TABLES[settings.system].setting
     paper = {
-        f"paper_{item}": printed and printed[item].removesuffix("-").split(" ")[0]
+        f"paper_{item}": printed and getattr(printed, item).split(" ")[0]
         for item in compared
     }
     return {
         name: getattr(settings, name),
         **columns,
-        "paper_circles_of_100": printed and printed["circles"],
+        "paper_circles_of_100": printed and printed.circles,
         **paper,
     }
 
 
-def printed_row(settings: Any, steps: int) -> Mapping[str, Any] | None:
+def printed_row(settings: Any, steps: int) -> PrintedRow | None:
     """The row that the paper's table has for these settings, if it has one."""
     table, default = TABLES[settings.system], type(settings)()
     fixed = [name for name in table.fixed if name != table.setting]
@@ -257,9 +256,8 @@ def print_ca_table(rows: Sequence[Mapping[str, Any]], csv: Path | None) -> None:
 def _printed_cells(table: _Table, value: float) -> dict[str, str]:
     """The cells of a printed row by the headings of the columns."""
     printed = table.printed[value]
-    others = str(100 - printed["circles"])
-    cells = {**printed, table.setting: f"{value:g}", "runs": "100", "others": others}
-    cells["circles_percent"] = format_percent(
-        binomial_interval(printed["circles"], 100)
-    )
+    cells = {name: text or "-" for name, text in printed._asdict().items()}
+    cells |= {table.setting: f"{value:g}", "runs": "100"}
+    cells["others"] = str(100 - printed.circles)
+    cells["circles_percent"] = format_percent(binomial_interval(printed.circles, 100))
     return {column.heading: cells[column.name] for column in table.columns}

@@ -1,24 +1,14 @@
-"""Estimates from samples of runs: means, percentages, differences, ratios, and
-differences between kinds of runs; and the numbers that papers report.
+"""Estimates from samples of runs, each with its 95% interval: means, percentages,
+differences, ratios, and differences between kinds of runs.
 
 Networks of one seed have the same initial weights and the same training pairs at every
 weight decay. If networks of several weight decays are pooled, the jackknife therefore
 leaves out all networks of a seed together.
 
-Functions whose names end in `_of` take evidence, the name of a variable in it, and
-coordinates at which its values are selected, as `xarray.Dataset.sel` does. Where two
-samples are compared, the name or a coordinate is a pair, and the first sample is
-compared with the second. Common arguments:
-
-    of      what a value is of, such as "runs"
-    unit    factor of the values, such as 100 for percentages
-    where   values that other variables have in the runs that are used
-"""
+`of` says what a case is, such as "runs". Values that are NaN are left out."""
 
 import math
-import re
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -29,34 +19,6 @@ from analysis.statistics.ranks import rank_correlation
 from analysis.statistics.resampling import jackknife_groups
 
 Values = np.ndarray | xr.DataArray
-Estimator = Callable[..., "Estimate"]
-
-
-class ReportedNumber(NamedTuple):
-    """A number as a paper prints it, in the claim's unit."""
-
-    interval: Interval
-    """Bounds are NaN if the paper prints none; the rules then use the width that ours
-    would have for as many runs"""
-    runs: int
-    printed: str
-
-
-def reported_count(count: int, runs: int = 100) -> ReportedNumber:
-    """A count of the paper's runs, as a percentage with its exact binomial interval."""
-    share = binomial_interval(count, runs)
-    return ReportedNumber(
-        Interval(*(100 * item for item in share)), runs, f"{count} of {runs}"
-    )
-
-
-def reported_number(text: str, runs: int = 100) -> ReportedNumber:
-    """A number as printed, such as "18.2", "31.6 ± 4.0" or "-0.90 [-0.93, -0.85]";
-    intervals are 95%."""
-    value, *bounds = (float(match) for match in re.findall(r"-?[\d.]+", text))
-    if "±" in text:
-        bounds = [value - bounds[0], value + bounds[0]]
-    return ReportedNumber(Interval(value, *(bounds or [math.nan] * 2)), runs, text)
 
 
 class Estimate(NamedTuple):
@@ -68,13 +30,8 @@ class Estimate(NamedTuple):
     count: int  # type: ignore[assignment]  # not the method of tuples
     """Number of cases (runs, spikes or what `of` names)"""
     of: str = "runs"
-    effect: float = math.nan
-    """Effect size, of the measure `effect_name`"""
-    effect_name: str = ""
     note: str = ""
     """A remark for the reader"""
-    skipped: bool = False
-    """True if it was not measured at this size; the note gives the reason"""
 
     @property
     def value(self) -> float:
@@ -148,49 +105,31 @@ def percentage_among(
 
 def difference_of_ones(first: Values, second: Values, of: str = "runs") -> Estimate:
     """Difference of the percentages of values 0 and 1 that are 1, first - second, in
-    points, from two exact intervals, with Cohen's h."""
+    points, from two exact intervals."""
     samples = finite_values(first), finite_values(second)
     count = len(samples[0]) + len(samples[1])
     if not (len(samples[0]) and len(samples[1])):
         note = f"one of the two has no {of}"
         return Estimate(intervals.NO_INTERVAL, count, of, note=note)
     one, other = (binomial_interval(int(ones.sum()), len(ones)) for ones in samples)
-    effect = 2 * math.asin(math.sqrt(one.value)) - 2 * math.asin(math.sqrt(other.value))
     difference = as_percentage(intervals.difference_of_estimates(one, other))
-    return Estimate(difference, count, of, effect, "Cohen's h")
+    return Estimate(difference, count, of)
 
 
 def independent_difference(first: Values, second: Values, of: str = "runs") -> Estimate:
-    """Difference of the means of independent runs, first - second, with Cohen's d."""
+    """Difference of the means of independent runs, first - second."""
     one, other = finite_values(first), finite_values(second)
     note = "" if len(one) and len(other) else f"one of the two has no {of}"
     interval = intervals.difference_interval(one, other)
-    effect = cohens_d(one, other)
-    return Estimate(interval, len(one) + len(other), of, effect, "Cohen's d", note)
-
-
-def cohens_d(one: np.ndarray, other: np.ndarray) -> float:
-    """Difference of two means in units of the pooled standard deviation; NaN where
-    there is none."""
-    if min(len(one), len(other)) < 2:
-        return math.nan
-    squares = (len(one) - 1) * one.var(ddof=1) + (len(other) - 1) * other.var(ddof=1)
-    pooled = squares / (len(one) + len(other) - 2)
-    if pooled <= 0:
-        return math.nan
-    return float((one.mean() - other.mean()) / np.sqrt(pooled))
+    return Estimate(interval, len(one) + len(other), of, note)
 
 
 def paired_difference(first: Values, second: Values, of: str = "runs") -> Estimate:
-    """Mean difference of runs of equal seeds, first - second, both (run,), with the
-    effect d_z."""
+    """Mean difference of runs of equal seeds, first - second, both (run,)."""
     first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     change = finite_values(first - second)
-    spread = change.std(ddof=1) if len(change) > 1 else 0.0
-    effect = float(change.mean() / spread) if spread > 0 else math.nan
     mean = intervals.mean_interval(change)
-    note = _no_interval_note(change, of)
-    return Estimate(mean, len(change), of, effect, "d_z", note)
+    return Estimate(mean, len(change), of, _no_interval_note(change, of))
 
 
 def paired_ratio(first: Values, second: Values, of: str = "runs") -> Estimate:
@@ -201,7 +140,7 @@ def paired_ratio(first: Values, second: Values, of: str = "runs") -> Estimate:
     logarithm = intervals.mean_interval(np.log(one[positive] / other[positive]))
     ratio = Interval(*map(math.exp, logarithm))
     note = "" if positive.any() else f"there are no {of}"
-    return Estimate(ratio, int(positive.sum()), of, ratio.value, "ratio", note)
+    return Estimate(ratio, int(positive.sum()), of, note)
 
 
 def stratified_difference(
@@ -218,7 +157,7 @@ def stratified_difference(
     values (case,), first and second (case,) bool, groups and strata (case,). Kinds are
     compared within strata only, because both their frequencies and the values may
     depend on the stratum. The weight of a stratum is its number of cases of the rarer
-    kind. Cohen's d is relative to the standard deviation within kinds and strata."""
+    kind."""
     used = (first | second) & np.isfinite(values)
     values, kind, groups = values[used], first[used], groups[used]
     cells = 2 * np.unique(strata[used], return_inverse=True)[1] + ~kind
@@ -241,13 +180,9 @@ def stratified_difference(
     if math.isnan(result.value):
         note = f"nowhere are there {of} of both kinds"
         return Estimate(intervals.NO_INTERVAL, len(values), of, note=note)
-    weight, mean = means(np.ones(len(values), bool))
+    weight, _ = means(np.ones(len(values), bool))
     both = np.repeat(weight > 0, 2)[cells]
-    rest = (values - mean.ravel()[cells])[both]
-    freedom = int(both.sum() - 2 * (weight > 0).sum())
-    spread = math.sqrt((rest**2).sum() / freedom) if freedom > 0 else 0.0
-    effect = result.value / spread if spread > 0 else math.nan
-    return Estimate(result, int(both.sum()), of, effect, "Cohen's d")
+    return Estimate(result, int(both.sum()), of)
 
 
 def setting_trend(values: xr.DataArray, of: str = "networks") -> Estimate:
@@ -261,7 +196,7 @@ def setting_trend(values: xr.DataArray, of: str = "networks") -> Estimate:
     )
     trend = Interval(*(float(np.clip(item, -1, 1)) for item in trend))
     note = "" if math.isfinite(trend.value) else "it does not vary"
-    return Estimate(trend, len(numbers), of, trend.value, "Spearman's rho", note)
+    return Estimate(trend, len(numbers), of, note)
 
 
 def mean_by_seed(
@@ -281,72 +216,3 @@ def own_and_others(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     count = others.sum(axis=1)
     total = np.where(others, matrix, 0).sum(axis=1)
     return np.diagonal(matrix), total / np.where(count > 0, count, np.nan)
-
-
-def selected_values(
-    evidence: xr.Dataset,
-    name: str,
-    unit: float = 1,
-    where: Mapping[str, Hashable] | None = None,
-    **coordinates: Hashable,
-) -> xr.DataArray:
-    """Values of a variable at some coordinates; NaN for runs that are not used."""
-    selected = evidence.sel(coordinates)
-    values = unit * selected[name]
-    for condition, value in (where or {}).items():
-        values = values.where(selected[condition] == value)
-    return values
-
-
-def comparison_of(estimator: Callable[[Values, Values, str], Estimate]) -> Estimator:
-    """The estimator of a comparison as a function of evidence: one sample has the first
-    item of pairs in the selection, the other has the second."""
-
-    def estimate(evidence: xr.Dataset, of: str = "runs", **selection: Any) -> Estimate:
-        first, second = dict(selection), dict(selection)
-        for key, value in selection.items():
-            if isinstance(value, tuple):
-                first[key], second[key] = value
-        return estimator(
-            selected_values(evidence, **first), selected_values(evidence, **second), of
-        )
-
-    return estimate
-
-
-percentage_difference_of = comparison_of(difference_of_ones)
-"""Difference of the percentages of runs in which a variable is 1, in points."""
-paired_difference_of = comparison_of(paired_difference)
-"""Mean difference in runs of equal seeds."""
-independent_difference_of = comparison_of(independent_difference)
-"""Difference of the means of independent runs."""
-ratio_of = comparison_of(paired_ratio)
-"""Geometric mean of the ratio in runs of equal seeds."""
-
-
-def mean_of(
-    evidence: xr.Dataset,
-    of: str = "runs",
-    limits: tuple[float, float] = (-math.inf, math.inf),
-    **selection: Any,
-) -> Estimate:
-    """Mean over runs."""
-    return estimate_mean(selected_values(evidence, **selection), of, limits=limits)
-
-
-def median_of(evidence: xr.Dataset, of: str = "runs", **selection: Any) -> Estimate:
-    """Median over runs."""
-    return estimate_median(selected_values(evidence, **selection), of)
-
-
-def percentage_of(evidence: xr.Dataset, of: str = "runs", **selection: Any) -> Estimate:
-    """Percentage of runs in which a variable is 1, not 0."""
-    return percentage_of_ones(selected_values(evidence, **selection), of)
-
-
-def trend_of(
-    evidence: xr.Dataset, setting: str, of: str = "networks", **selection: Any
-) -> Estimate:
-    """Spearman's correlation with a setting, which is a dimension of the evidence."""
-    values = selected_values(evidence, **selection).transpose(setting, "run")
-    return setting_trend(values, of)

@@ -2,10 +2,8 @@
 test."""
 
 import dataclasses
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -14,6 +12,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.output.results import dimensionless
+from analysis.reproduction.claim import Claim
 from dynamics.ensemble import Ensemble
 from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import RecordMode, Settings
@@ -154,9 +153,9 @@ class Sizing(NamedTuple):
 
     seconds: float
     """Time of the measurement on two cores, without that of the ensembles"""
-    reduced: str
-    """How it is smaller than the paper's, if it is"""
     params: Params
+    reduced: str = ""
+    """How it is smaller than the paper's, if it is"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,14 +168,14 @@ class Experiment:
     """What is measured, in one line"""
     measure: Callable[[Runner, Params], xr.Dataset]
     """Returns small arrays, by run where possible; NaN marks missing values"""
-    ensembles: Callable[[Params], Sequence[RequiredRuns]]
-    """What is needed of simulations and trainings; those that begin from others of them
-    are not named here, and are made in this process"""
     default: Sizing
     quick: Sizing | None = None
     """None if it is not done at this size"""
     full: Sizing | None = None
     """None if it is as at the default size"""
+    ensembles: Callable[[Params], Sequence[RequiredRuns]] = lambda params: ()
+    """What is needed of simulations and trainings; those that begin from others of them
+    are not named here, and are made in this process"""
     depends: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What else decides on the numbers, by name: constants of its module, defaults of
     analyses; as JSON has them"""
@@ -184,6 +183,8 @@ class Experiment:
     """Increased when a change alters what is measured"""
     command: str = ""
     """Another command that shows more, such as python -m analysis.table1"""
+    claims: tuple[Claim, ...] = ()
+    """The claims that it tests"""
 
     def at(self, size: Size) -> Sizing | None:
         """What it does at a size; None if it is not done."""
@@ -192,30 +193,6 @@ class Experiment:
             Size.DEFAULT: self.default,
             Size.FULL: self.full or self.default,
         }[size]
-
-
-_DECLARED = tomllib.loads(
-    files("analysis.reproduction").joinpath("experiments.toml").read_text("utf-8")
-)
-
-
-def declare_experiment(
-    name: str,
-    measure: Callable[[Runner, Params], xr.Dataset],
-    ensembles: Callable[[Params], Sequence[RequiredRuns]] = lambda params: (),
-    depends: Mapping[str, Any] | None = None,
-) -> Experiment:
-    """The experiment that has this name in experiments.toml, where its sizes are."""
-    declared: dict[str, Any] = {}
-    for key, value in _DECLARED[name].items():
-        if key in tuple(Size):
-            params = dict(value)
-            seconds, reduced = params.pop("seconds"), params.pop("reduced", "")
-            value = Sizing(seconds, reduced, params)
-        declared[key] = value
-    return Experiment(
-        name, measure=measure, ensembles=ensembles, depends=depends or {}, **declared
-    )
 
 
 def frame_values(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:
