@@ -1,98 +1,128 @@
-"""CA sections 5.1 and 7, figure 6, appendix B: what weight decay does to weights and to
-the motion of embeddings."""
+"""CA section 5.1, figure 6 and appendix B: weights, biases and the motion of embeddings
+against weight decay."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.verification import (
-    Estimate,
+from analysis.reproduction import estimates
+from analysis.reproduction.claim import Claim, Number, Sign
+from analysis.reproduction.estimates import Estimate
+from analysis.reproduction.experiment import (
+    Experiment,
     Params,
     RequiredRuns,
     Runner,
-    declare_experiment,
+    Sizing,
     frame_values,
-    samples,
 )
+from analysis.reproduction.musat2024 import networks
+from analysis.statistics.intervals import Interval
 from analysis.structures.procrustes import procrustes_distance
 
-DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-WEIGHTS = {
-    "weight": "hidden_weight",
-    "bias": "hidden_bias",
-    "output_weight": "output_weight",
+DECAYS = (0.0, 1.0)
+"""The ends of figure 6."""
+QUANTITIES = {
+    "weight": "mean absolute hidden weight at the end",
+    "bias": "mean absolute hidden bias at the end",
+    "movement": "Procrustes distance between the embedding half-way and at the end",
 }
 
 
-def figure_6_ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """Networks of each weight decay of figure 6."""
-    return networks.ensembles({**params, "every": 0}, DECAYS)
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Networks without weight decay and with weight decay 1."""
+    return networks.ensembles(params, DECAYS)
 
 
-def measure_weight_sizes(runner: Runner, params: Params) -> xr.Dataset:
-    """Mean absolute weights and biases at the end, (weight_decay, run)."""
-    quantities = {
-        name: f"mean absolute {variable}" for name, variable in WEIGHTS.items()
-    }
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Sizes and motion, (weight_decay, run)."""
     return networks.measure_by_weight_decay(
-        runner, figure_6_ensembles(params), quantities, _sizes
+        runner, ensembles(params), QUANTITIES, _measure_runs
     )
 
 
-def _sizes(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
-    sizes = {}
-    for name, variable in WEIGHTS.items():
-        weights = np.abs(frame_values(trajectory, variable, -1))
-        sizes[name] = weights.mean(axis=tuple(range(1, weights.ndim)))
-    return sizes
-
-
-FIGURE_6 = declare_experiment("ca.figure6", measure_weight_sizes, figure_6_ensembles)
-
-MOVEMENT = {
-    "second_half": "Procrustes distance between the embedding half-way and at the end",
-    "slowing": (
-        "mean size of an update of the embedding in the last tenth over that in the"
-        " first tenth of training"
-    ),
-    "rate": (
-        "mean size of an update of the embedding over its size, in the last tenth of"
-        " training"
-    ),
-}
-
-
-def measure_movement(runner: Runner, params: Params) -> xr.Dataset:
-    """How much each embedding moves in the second half of training, (weight_decay,
-    run)."""
-    return networks.measure_by_weight_decay(
-        runner, networks.ensembles(params), MOVEMENT, _movement
-    )
-
-
-def _movement(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
+def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     steps = trajectory["step"].values
     middle = int(np.abs(steps - steps[-1] / 2).argmin())
     half, end = (frame_values(trajectory, "embedding", at) for at in (middle, -1))
-    norms = trajectory["update_norm"].sel(layer="embedding")
-    updates = norms.transpose("run", "step").values
-    early = updates[:, (steps > 0) & (steps <= steps[-1] / 10)].mean(axis=1)
-    late = updates[:, steps > steps[-1] * 9 / 10].mean(axis=1)
-    size = np.linalg.norm(end, axis=(-2, -1))
+    weight, bias = (
+        np.abs(frame_values(trajectory, name, -1))
+        for name in ("hidden_weight", "hidden_bias")
+    )
     return {
-        "second_half": procrustes_distance(half, end),
-        "slowing": late / early,
-        "rate": late / size,
+        "weight": weight.mean(axis=(1, 2)),
+        "bias": bias.mean(axis=1),
+        "movement": procrustes_distance(half, end),
     }
 
 
-HALT = declare_experiment("ca.halt", measure_movement, networks.ensembles)
+def ratio_without_decay(evidence: xr.Dataset, name: str, over: str = "") -> Estimate:
+    """Logarithm of a quantity without weight decay over that at weight decay 1; or of
+    this ratio over that of another quantity."""
+    row = evidence[name] / evidence[over] if over else evidence[name]
+    ratio = estimates.paired_ratio(*(row.sel(weight_decay=one) for one in DECAYS))
+    return ratio._replace(interval=Interval(*np.log(ratio.interval)))
 
 
-def bias_to_weight_ratio(evidence: xr.Dataset) -> Estimate:
-    """How much more weight decay reduces the biases than the weights, a ratio of
-    ratios."""
-    ratio = evidence.sel(weight_decay=0.0) / evidence.sel(weight_decay=1.0)
-    return samples.paired_ratio(ratio["bias"], ratio["weight"], "seeds")
+LIMITS = Claim(
+    "CA.figure6.decay-limits",
+    "appendix B, on figure 6",
+    "weight decay strongly limits the magnitude of the weights and biases",
+    "Weight decay limits the weights and biases of the hidden layer, and biases more.",
+    (
+        Number(
+            lambda evidence: ratio_without_decay(evidence, "weight"),
+            Sign.POSITIVE,
+            "mean absolute weight, logarithm of no weight decay over 1",
+            digits=2,
+        ),
+        Number(
+            lambda evidence: ratio_without_decay(evidence, "bias"),
+            Sign.POSITIVE,
+            "the same of biases",
+            digits=2,
+        ),
+        Number(
+            lambda evidence: ratio_without_decay(evidence, "bias", "weight"),
+            Sign.POSITIVE,
+            "biases less weights",
+            digits=2,
+        ),
+    ),
+    "A logarithm of 1 is a ratio of 2.7. The paper averages ten networks at each weight"
+    " decay and prints no numbers.",
+    summary="weight decay limits weights and, more strongly, biases",
+    figure="ca6",
+)
+HALT = Claim(
+    "CA.s5.1.halt",
+    "section 5.1",
+    "the evolution of the embeddings would come to a halt",
+    "Without weight decay embeddings move less in the second half of training.",
+    (
+        Number(
+            lambda evidence: ratio_without_decay(evidence, "movement"),
+            Sign.NEGATIVE,
+            "Procrustes distance between the embedding half-way and at the end,"
+            " logarithm of no weight decay over 1",
+            digits=2,
+        ),
+    ),
+    "A change of size, shift or rotation does not count. That the embeddings come to a"
+    " halt is stronger than that they move less: they still move a little.",
+    summary="without weight decay embeddings nearly stop",
+)
+
+FIGURE_6 = Experiment(
+    "ca.figure6",
+    "hidden weights, biases and the motion of embeddings without weight decay and with"
+    " weight decay 1",
+    measure,
+    quick=Sizing(1, {"runs": 100}),
+    default=Sizing(2, {"runs": 1000, "every": 1000}),
+    ensembles=ensembles,
+    version=3,
+    command="python -m analysis.weights",
+    claims=(LIMITS, HALT),
+)
