@@ -193,6 +193,7 @@ def test_report_does_not_replace_other_files(verify):
     assert "CA.table2.fa1" in Path("new/report-ca.md").read_text()
 
 
+@pytest.mark.slow
 def test_ensembles_are_computed_on_a_cluster(verify, tmp_path, monkeypatch):
     """The files are equal, to the bit, to those that this process makes. This process
     only finds them."""
