@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from analysis.reproduction.experiment import Runner
 from analysis.reproduction.musat2024 import particle_claims
 from analysis.reproduction.registry import EXPERIMENTS
-from analysis.reproduction.experiment import Runner
 
 SEVEN = {"n": 7}
 NETWORKS = {"runs": 4, "epochs": 100, "settings": SEVEN}
