@@ -11,8 +11,7 @@ from analysis.reproduction.papers import PAPERS
 from dynamics.settings import SettingsError
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
-    for experiment in (table1_claims.TABLE_1,)
+    experiment.name: experiment for experiment in (table1_claims.TABLE_1,)
 }
 """All experiments by name, in the order of their execution."""
 

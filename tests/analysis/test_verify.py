@@ -11,18 +11,18 @@ import dask
 import pandas as pd
 import pytest
 import xarray as xr
+from analysis.reproduction.verification import evidence
 from distributed import LocalCluster
 from numpy.testing import assert_array_equal
 
 from analysis.reproduction import registry
-from analysis.reproduction.musat2024 import particle_claims
-from analysis.reproduction.verification import evidence
 from analysis.reproduction.evidence import (
     ensemble_seconds,
     evidence_path,
     schedule_experiments,
 )
 from analysis.reproduction.experiment import Runner, Size, Sizing
+from analysis.reproduction.musat2024 import particle_claims
 from dynamics import Ensemble, SparseSettings, open_trajectory, simulate
 from dynamics.particles.particle_system import ParticleSystem
 from dynamics.trajectory.schema import read_settings

@@ -85,9 +85,7 @@ def _without_font_warnings() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _candidate_sizes(
-    results: Sequence[ClaimResult], size: Size
-) -> list[SizeOverrides]:
+def _candidate_sizes(results: Sequence[ClaimResult], size: Size) -> list[SizeOverrides]:
     """Sizes at which the runs of a figure may exist: its own, and those of the
     experiments."""
     result = set()

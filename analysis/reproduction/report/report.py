@@ -201,8 +201,12 @@ def report_provenance(
     date = datetime.fromisoformat(newest["created_at"])
     return {
         "date": f"{date:%Y-%m-%d, %H:%M %Z}",
-        "time": format_duration(sum(float(item.get("seconds", 0)) for item in attributes)),
-        "environment": ", ".join(f"{name} {value}" for name, value in environment.items()),
+        "time": format_duration(
+            sum(float(item.get("seconds", 0)) for item in attributes)
+        ),
+        "environment": ", ".join(
+            f"{name} {value}" for name, value in environment.items()
+        ),
         "runs": sum(need.runs for need in needs),
     }
 

@@ -3,14 +3,12 @@
 import math
 import re
 
-import numpy as np
 import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.reproduction.claim import (
-    Claim,
     Number,
     Sign,
     Verdict,
@@ -145,5 +143,3 @@ def test_claims_are_selected_by_their_first_words(name):
 def test_unknown_names_are_refused_with_similar_ones(names):
     with pytest.raises(SettingsError, match=r"such as (\S+\.\S+)"):
         select_claims(names)
-
-
