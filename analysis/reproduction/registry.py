@@ -7,11 +7,32 @@ from collections.abc import Sequence
 from analysis.reproduction.claim import Claim
 from analysis.reproduction.experiment import Experiment
 from analysis.reproduction.musat2024 import table1_claims
+from analysis.reproduction.nanda2023 import grokking_claims, weight_decay_claims
+from analysis.reproduction.own import (
+    fate_claims,
+    pair_law_claims,
+    scaling_claims,
+    sensitivity_claims,
+)
 from analysis.reproduction.papers import PAPERS
+from analysis.reproduction.zhong2023 import attention_rate_claims
 from dynamics.settings import SettingsError
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (table1_claims.TABLE_1,)
+    experiment.name: experiment
+    for experiment in (
+        table1_claims.TABLE_1,
+        sensitivity_claims.SENSITIVITY,
+        pair_law_claims.EXPERIMENT,
+        scaling_claims.EXPERIMENT,
+        attention_rate_claims.RATE,
+        grokking_claims.PHASES,
+        weight_decay_claims.WEIGHT_DECAY,
+        fate_claims.PARTICLES,
+        fate_claims.NETWORKS,
+        fate_claims.SPARSE,
+        fate_claims.EPOCHS,
+    )
 }
 """All experiments by name, in the order of their execution."""
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from analysis.reproduction.experiment import Runner
-from analysis.reproduction.musat2024 import particle_claims
+from analysis.reproduction.own import sensitivity_claims
 from analysis.reproduction.registry import EXPERIMENTS
 
 SEVEN = {"n": 7}
@@ -31,8 +31,9 @@ SIZES = {
         "settings": SEVEN,
     },
     "ca.appF": {"runs": 3, "epochs": 100, "random": 20, "settings": SEVEN},
-    "own.sequence": {"networks": 2, "epochs": 20, "particles": 3, "settings": SEVEN},
     "own.sensitivity": {"runs": 4},
+    "own.pair-law": {**NETWORKS, "frames": 4},
+    "own.scaling": {"sizes": [5, 6, 7], "runs": 30, "steps": 20},
     "ca.table2": {"runs": 8, "settings": SEVEN},
     "vc.ideal": {"networks": 1, "norms": ["rms"], "settings": {"length": 8}},
     "ch.fixed-points": {
@@ -138,21 +139,7 @@ SIZES = {
         "every": 10,
         "settings": TRANSFORMER,
     },
-    "na.small": {
-        "preset": "small",
-        "runs": 3,
-        "epochs": 200,
-        "every": 10,
-        "settings": TRANSFORMER,
-    },
     "na.weight-decay": {
-        "preset": "small",
-        "runs": 3,
-        "epochs": 60,
-        "every": 20,
-        "settings": TRANSFORMER,
-    },
-    "na.weight-decay-main": {
         "preset": "small",
         "runs": 3,
         "epochs": 60,
@@ -187,9 +174,9 @@ class Evidence(dict):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
             patch.setattr(
-                particle_claims,
+                sensitivity_claims,
                 "CHANGES",
-                {reading: particle_claims.CHANGES[reading] for reading in READINGS},
+                {reading: sensitivity_claims.CHANGES[reading] for reading in READINGS},
             )
             self.declared[name] = {
                 self.folder / RUNNER.path(need)

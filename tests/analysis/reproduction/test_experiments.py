@@ -20,7 +20,7 @@ NAMES = list(EXPERIMENTS)
 BEGIN_FROM_OTHERS = {"vc.transfer", "vc.vocabularies", "vc.finetuning"}
 """Experiments that also train networks which begin from the ensembles that they
 declare."""
-TRAIN_LONG = {"zl.attention-rate", "na.small", "na.phases"}
+TRAIN_LONG = {"zl.attention-rate", "na.phases"}
 """Experiments whose smallest size takes seconds."""
 
 
