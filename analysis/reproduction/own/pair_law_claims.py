@@ -53,8 +53,10 @@ def r_squared(evidence: xr.Dataset, law: str, epoch: int) -> xr.DataArray:
 
 def less_than(evidence: xr.Dataset, other: str, epoch: int = FORMING) -> Estimate:
     """R² of the fitted pair law less that of another law."""
-    laws = (r_squared(evidence, law, epoch) for law in ("pair law", other))
-    return estimates.paired_difference(*laws, "networks")
+    fitted = r_squared(evidence, "pair law", epoch)
+    return estimates.paired_difference(
+        fitted, r_squared(evidence, other, epoch), "networks"
+    )
 
 
 def explained_less_left(evidence: xr.Dataset) -> Estimate:

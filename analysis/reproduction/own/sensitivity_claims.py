@@ -141,21 +141,22 @@ def widest_difference(evidence: xr.Dataset, fa: float) -> Estimate:
     return difference._replace(note=f"{most}; {fewest}")
 
 
+def range_number(fa: float) -> Number:
+    """The widest difference at an f_a."""
+    return Number(
+        lambda evidence: widest_difference(evidence, fa),
+        Sign.POSITIVE,
+        f"circles at f_a = {fa:g} under the reading with most, less that with fewest",
+        "points",
+    )
+
+
 NUMBERS = Claim(
     "OWN.sensitivity.numbers",
     "",
     "",
     "The percentages of table 2 depend on choices that the paper leaves open.",
-    tuple(
-        Number(
-            lambda evidence, fa=fa: widest_difference(evidence, fa),
-            Sign.POSITIVE,
-            f"circles at f_a = {fa:g} under the reading with most, less that with"
-            " fewest",
-            "points",
-        )
-        for fa in (2.0, 1.0)
-    ),
+    (range_number(2.0), range_number(1.0)),
     "As large as the differences between the rows of the table, so that agreement with"
     " its numbers is evidence for a reading of section 6, not for the forces.",
     summary="but its percentages depend on what the method leaves open",

@@ -220,23 +220,24 @@ def mean_in_fifth(evidence: xr.Dataset, name: str, fifth: Fifth) -> Estimate:
     return estimates.estimate_mean(networks[name], "networks", limits=(-1, 1))
 
 
+def fifth_number(name: str, fifth: Fifth) -> Number:
+    """The mean of a measure in a fifth, and that of the table."""
+    return Number(
+        lambda evidence: mean_in_fifth(evidence, name, fifth),
+        printed_number(f"{getattr(fifth, name):.3f}", fifth.runs),
+        f"{name}, α from {fifth.low:g} to {fifth.high:g}",
+        digits=3,
+    )
+
+
 def table_claim(name: str, statement: str, comment: str) -> Claim:
     """A column of the table, the highest fifth first."""
-    numbers = [
-        Number(
-            lambda evidence, fifth=fifth: mean_in_fifth(evidence, name, fifth),
-            printed_number(f"{getattr(fifth, name):.3f}", fifth.runs),
-            f"{name}, α from {fifth.low:g} to {fifth.high:g}",
-            digits=3,
-        )
-        for fifth in reversed(FIFTHS)
-    ]
     return Claim(
         f"ZL.runs.{name}",
         "the authors' table of runs",
         "two tables of stats collected across all 1-layer runs",
         statement,
-        tuple(numbers),
+        tuple(fifth_number(name, fifth) for fifth in reversed(FIFTHS)),
         comment,
         figure="zl-rates",
     )
