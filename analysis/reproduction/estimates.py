@@ -143,6 +143,12 @@ def paired_ratio(first: Values, second: Values, of: str = "runs") -> Estimate:
     return Estimate(ratio, int(positive.sum()), of, note)
 
 
+def percent_change(ratio: Estimate) -> Estimate:
+    """A ratio as a change in percent: 0 where the ratio is 1."""
+    change = Interval(*(100 * (item - 1) for item in ratio.interval))
+    return ratio._replace(interval=change)
+
+
 def stratified_difference(
     values: np.ndarray,
     first: np.ndarray,

@@ -7,12 +7,43 @@ from collections.abc import Sequence
 from analysis.reproduction.claim import Claim
 from analysis.reproduction.experiment import Experiment
 from analysis.reproduction.musat2024 import table1_claims
+from analysis.reproduction.odonnat2024 import (
+    ablation_claims,
+    circuit_claims,
+    finetuning_claims,
+    fixed_point_claims,
+    gradient_norm_claims,
+    ideal_circuit_claims,
+    phase_claims,
+    recipe_claims,
+    remedy_claims,
+    saddle_claims,
+    sparsity_claims,
+    spike_claims,
+    transfer_claims,
+)
 from analysis.reproduction.papers import PAPERS
 from dynamics.settings import SettingsError
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for experiment in (table1_claims.TABLE_1,)
+    for experiment in (
+        table1_claims.TABLE_1,
+        ideal_circuit_claims.IDEAL,
+        circuit_claims.CIRCUIT_EXPERIMENT,
+        phase_claims.PHASES,
+        gradient_norm_claims.NORMS,
+        saddle_claims.SADDLES,
+        sparsity_claims.SPARSITY,
+        recipe_claims.RELATIVES,
+        spike_claims.SPIKES,
+        spike_claims.FLIP_GRID,
+        remedy_claims.REMEDIES,
+        fixed_point_claims.FIXED,
+        transfer_claims.VOCABULARIES,
+        finetuning_claims.FINETUNING,
+        ablation_claims.ABLATION,
+    )
 }
 """All experiments by name, in the order of their execution."""
 
