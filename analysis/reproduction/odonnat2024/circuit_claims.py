@@ -181,7 +181,7 @@ def partial_circuit_clusters(evidence: xr.Dataset) -> Estimate:
 CIRCUITS = Claim(
     "VC.s3.2.circuits",
     "section 3.2",
-    "they often capture the invariances of our problem",
+    "they often capture the invariants of our problem",
     "Networks that solve the task capture its invariances, many only in part, which"
     " leaves more than six clusters.",
     (

@@ -178,7 +178,7 @@ def whole_source_gain(evidence: xr.Dataset, perfect: bool = False) -> Estimate:
 INVARIANCES_HELP = Claim(
     "VC.s4.2.invariances-help",
     "section 4.2",
-    "initializing models with these invariances makes learning",
+    "initializing models with these invariants makes learning the sparse modular addition",
     "Networks that have both invariances at p = 2 learn p = 3 more easily.",
     (
         Number(

@@ -124,7 +124,7 @@ LESS_SPARSE = Claim(
 LESS_SPARSE_ABOVE_2 = Claim(
     "VC.figure20.sparsity",
     "appendix A.3, figure 20",
-    "similar conclusions than in Appendix A.2 with successful models having",
+    "with successful models having more dense activations",
     "With more than two dimensions, too, successful networks have less sparse"
     " activations.",
     tuple(map(success_number, (3, 4, 8))),
