@@ -10,11 +10,11 @@ from analysis.progress_measures import measure_progress
 from analysis.reproduction.figures import figure
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData
 from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.structures.printed_tables import ZL_RUNS
 from analysis.reproduction.zhong2023.attention_rate_claims import (
     MEASURES,
     network_measures,
 )
+from analysis.structures.printed_tables import ZL_RUNS
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 

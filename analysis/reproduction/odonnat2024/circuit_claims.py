@@ -158,8 +158,8 @@ def invariant_variance_gain(evidence: xr.Dataset) -> Estimate:
     the end of training, less that before it: successful runs."""
     some = successful_runs(evidence)
     end, start = 100 * some["class_share"], 100 * some["start_class_share"]
-    note = f"{float(end.mean()):.0f}% against {float(start.mean()):.0f}%"
-    return estimates.paired_difference(end, start, SUCCESSFUL)._replace(note=note)
+    gain = estimates.paired_difference(end, start, SUCCESSFUL)
+    return estimates.note_means(gain, end, start, "%", 0)
 
 
 def whole_circuit_gain(evidence: xr.Dataset) -> Estimate:
@@ -249,19 +249,16 @@ def spread_change_by_value(evidence: xr.Dataset) -> Estimate:
     squares = some[names] ** 2 * some["spurious_attention"]
     before, after = np.sqrt(squares.sum("place").to_array().values)
     ratio = estimates.paired_ratio(after, before, "corrected circuits")
-    medians = [np.median(spread) for spread in (before, after) if spread.size]
-    note = (
-        "median spread {:.2f} before, {:.2f} after".format(*medians) if medians else ""
-    )
-    return estimates.percent_change(ratio)._replace(note=note)
+    change = estimates.percent_change(ratio)
+    return estimates.note_means(change, after, before, digits=2)
 
 
 VALUE_CORRECTS = Claim(
     "VC.s3.2.value-corrects",
     "section 3.2",
     "this faulty attention pattern is compensated by the value matrix",
-    "Where spurious positions get attention without effect, the value matrix has"
-    " collapsed their tokens.",
+    "Where spurious positions get attention without effect, the value matrix draws the"
+    " embeddings of their tokens together.",
     (
         Number(
             spread_change_by_value,
@@ -272,8 +269,8 @@ VALUE_CORRECTS = Claim(
             digits=0,
         ),
     ),
-    "The value matrix does the smaller part: before it the tokens at these positions"
-    " already lie much closer together than those at the others.",
+    "The value matrix does the smaller part: already before it the tokens at these"
+    " positions lie far closer together than those at non-spurious ones.",
     summary="the value matrix corrects attention to spurious positions",
     figure="vc2",
 )

@@ -220,8 +220,8 @@ def attention_similarity(evidence: xr.Dataset) -> Estimate:
     less that with other runs' starts."""
     some = accurate_runs(evidence)
     own, others = some["own_correlation"], some["other_correlation"]
-    note = f"{float(own.mean()):.2f} against {float(others.mean()):.2f}"
-    return estimates.paired_difference(own, others, ACCURATE)._replace(note=note)
+    difference = estimates.paired_difference(own, others, ACCURATE)
+    return estimates.note_means(difference, own, others, digits=2)
 
 
 LIKE_INITIAL = Claim(

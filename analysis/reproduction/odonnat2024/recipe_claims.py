@@ -78,8 +78,8 @@ def end_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     own, others = (
         evidence[f"{whose}_{name}"].mean("change") for whose in ("own", "other")
     )
-    note = f"{float(own.mean()):.2f} against {float(others.mean()):.2f}"
-    return estimates.paired_difference(own, others)._replace(note=note)
+    difference = estimates.paired_difference(own, others)
+    return estimates.note_means(difference, own, others, digits=2)
 
 
 FINAL_WEIGHTS = Claim(

@@ -29,6 +29,7 @@ from analysis.reproduction.experiment import (
 )
 from analysis.reproduction.odonnat2024 import gradient_norm_claims
 from analysis.reproduction.odonnat2024.gradient_norm_claims import FULL, MINI
+from analysis.statistics import Interval
 from analysis.transitions import DEFAULT_DETECTION, event_table, trajectory_scalar
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
@@ -114,43 +115,31 @@ def plateau_and_drop(events: xr.Dataset, loss: xr.DataArray) -> list[int] | None
 # ------------------------------------------------------------------------------ saddles
 
 
-def plateau_curvature(evidence: xr.Dataset, setup: str) -> Estimate:
-    """Negative curvature on the plateau less that at the end of the same runs, in
-    percent of the largest curvature."""
-    negative = 100 * evidence["negative"].sel(setup=setup)
-    plateau, end = (negative.sel(moment=name) for name in ("plateau", "end"))
-    medians = float(plateau.median()), float(end.median())
-    note = "medians {:.2g}% and {:.2g}%".format(*medians)
-    return estimates.paired_difference(plateau, end, OF)._replace(note=note)
-
-
-def plateau_gradient(evidence: xr.Dataset, setup: str) -> Estimate:
-    """Gradient norm on the plateau relative to that in the drop, as a change in percent:
-    geometric mean over runs."""
-    norm = evidence["gradient"].sel(setup=setup)
-    plateau, drop = (norm.sel(moment=name) for name in ("plateau", "drop"))
-    return estimates.percent_change(estimates.paired_ratio(plateau, drop, OF))
+def plateau_ratio(evidence: xr.Dataset, name: str, setup: str, moment: str) -> Estimate:
+    """Decimal logarithm of a quantity on the plateau over that at another moment of the
+    same run: mean over runs."""
+    values = evidence[name].sel(setup=setup)
+    plateau, other = (values.sel(moment=one) for one in ("plateau", moment))
+    ratio = estimates.paired_ratio(plateau, other, OF)
+    return ratio._replace(interval=Interval(*np.log10(ratio.interval).tolist()))
 
 
 def curvature_number(setup: str) -> Number:
     """Negative curvature on the plateau in a setup."""
     return Number(
-        lambda evidence: plateau_curvature(evidence, setup),
+        lambda evidence: plateau_ratio(evidence, "negative", setup, "end"),
         Sign.POSITIVE,
-        "negative curvature in percent of the largest, on the plateau minus at the end,"
-        f" {setup}",
-        "points",
-        digits=2,
+        "negative curvature, as a fraction of the largest, on the plateau over that at"
+        f" the end (log10), {setup}",
     )
 
 
 def gradient_number(setup: str) -> Number:
     """The gradient norm on the plateau in a setup."""
     return Number(
-        lambda evidence: plateau_gradient(evidence, setup),
+        lambda evidence: plateau_ratio(evidence, "gradient", setup, "drop"),
         Sign.NEGATIVE,
-        f"gradient norm on the plateau, relative to that in the drop after it, {setup}",
-        "%",
+        f"gradient norm on the plateau over that in the drop after it (log10), {setup}",
     )
 
 
@@ -166,8 +155,8 @@ SADDLE = Claim(
         gradient_number(FULL),
         gradient_number(MINI),
     ),
-    "The gradient is small, not zero. All runs have some negative eigenvalues at the end"
-    " of training as well, but far smaller ones.",
+    "1 means ten times as much. The gradient is small, not zero. The loss has negative"
+    " eigenvalues at the end of training as well, but far smaller ones.",
     summary="plateaus of the loss are saddle points",
     figure="vc15",
 )
@@ -182,8 +171,8 @@ def escape_share(
     that of a random movement, or less 50: mini-batches, mean over runs."""
     one = 100 * evidence[list(SHARES)].sel(setup=MINI)
     other = one[against] if against else 50 * xr.ones_like(one[name])
-    note = f"{float(one[name].mean()):.1f}% against {float(other.mean()):.1f}%"
-    return estimates.paired_difference(one[name], other, OF)._replace(note=note)
+    difference = estimates.paired_difference(one[name], other, OF)
+    return estimates.note_means(difference, one[name], other, "%")
 
 
 ESCAPE = Claim(

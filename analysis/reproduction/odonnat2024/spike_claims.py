@@ -171,10 +171,12 @@ def misclassified_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
     """Percentage of sequences that the steepest step misclassifies, minus that of
     ordinary steps."""
     spikes = replayed_spikes(evidence)
-    crossed = 100 * spikes[["crossed_in_step", "crossed_ordinary"]]
-    in_step, ordinary = crossed["crossed_in_step"], crossed["crossed_ordinary"]
-    note = f"{float(in_step.mean()):.1f}% against {float(ordinary.mean()):.1f}%"
-    return mean_over_runs(spikes, in_step - ordinary)._replace(note=note)
+    in_step, ordinary = (
+        100 * spikes["crossed_in_step"],
+        100 * spikes["crossed_ordinary"],
+    )
+    difference = mean_over_runs(spikes, in_step - ordinary)
+    return estimates.note_means(difference, in_step, ordinary, "%")
 
 
 def crossing_rise(evidence: xr.Dataset) -> Estimate:
@@ -283,7 +285,7 @@ def flips_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
     spikes = replayed_spikes(evidence)
     more = 100 * (spikes["flips_in_rise"] - spikes["flips_ordinary"])
     flips = spikes["flip_steps"].values > 0
-    most = 100 * float(spikes["flip_rise"].max()) if flips.size else 0.0
+    most = 100 * spikes["flip_rise"].values.max(initial=0)
     note = (
         f"vectors flip in {flips.sum()} of {flips.size} spikes and carry at most"
         f" {most:.0f}% of the rise"

@@ -11,8 +11,20 @@ from typing import Any, NamedTuple
 import xarray as xr
 from scipy import stats
 
-from analysis.reproduction.verification import criteria
 from analysis.reproduction.claim import Claim, Kind
+from analysis.reproduction.evidence import (
+    ScheduledExperiment,
+    format_duration,
+    measurement_provenance,
+)
+from analysis.reproduction.experiment import Experiment, Size, Sizing
+from analysis.reproduction.papers import (
+    PAPERS,
+    Paper,
+    claims_covering,
+    figure_of_claim,
+    place_in_paper,
+)
 from analysis.reproduction.results import (
     OWN,
     TOP_PARTS,
@@ -21,20 +33,8 @@ from analysis.reproduction.results import (
     PartResult,
     count_panels_once,
 )
-from analysis.reproduction.papers import (
-    PAPERS,
-    Paper,
-    claims_covering,
-    figure_of_claim,
-    place_in_paper,
-)
 from analysis.reproduction.rule import Agrees, Verdict
-from analysis.reproduction.evidence import (
-    ScheduledExperiment,
-    format_duration,
-    measurement_provenance,
-)
-from analysis.reproduction.experiment import Experiment, Size, Sizing
+from analysis.reproduction.verification import criteria
 
 REPORT_TITLE = "Reproduction of papers on training dynamics"
 TEXTS = tomllib.loads(files(__package__).joinpath("texts.toml").read_text("utf-8"))

@@ -14,6 +14,12 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.clustering_heads import transfer_design
+from analysis.reproduction.experiment import (
+    Experiment,
+    RequiredRuns,
+    Size,
+    SizeOverrides,
+)
 from analysis.reproduction.figures import ensemble_figures, figure, framing
 from analysis.reproduction.figures.figure import PaperFigure, RequiredResult
 from analysis.reproduction.figures.figure_runs import (
@@ -22,14 +28,8 @@ from analysis.reproduction.figures.figure_runs import (
     plan_ensemble,
 )
 from analysis.reproduction.figures.register import get_paper_figure
-from analysis.reproduction.results import ClaimResult
 from analysis.reproduction.papers import figure_of_claim
-from analysis.reproduction.experiment import (
-    Experiment,
-    RequiredRuns,
-    Size,
-    SizeOverrides,
-)
+from analysis.reproduction.results import ClaimResult
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.ensemble import run_path
 from dynamics.errors import TrajectoryError

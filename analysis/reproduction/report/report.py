@@ -12,7 +12,9 @@ from tempfile import TemporaryDirectory
 import jinja2
 
 from analysis.output.files import replace_file
+from analysis.reproduction.experiment import Experiment
 from analysis.reproduction.figures.register import PAPER_FIGURES
+from analysis.reproduction.papers import PAPERS
 from analysis.reproduction.report.contents import (
     REPORT_TITLE,
     ReportProvenance,
@@ -21,8 +23,6 @@ from analysis.reproduction.report.contents import (
 from analysis.reproduction.report.illustrations import draw_available_figures
 from analysis.reproduction.report.strips import number_strip
 from analysis.reproduction.results import ClaimResult, as_sentence
-from analysis.reproduction.papers import PAPERS
-from analysis.reproduction.experiment import Experiment
 from dynamics.errors import RecordingError
 from dynamics.settings import SettingsError
 

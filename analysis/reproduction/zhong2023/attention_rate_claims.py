@@ -10,7 +10,6 @@ import xarray as xr
 
 from analysis import progress_measures
 from analysis.plots.attention_rate_figure import networks_in_range
-from analysis.structures.printed_tables import ZL_RUNS
 from analysis.reproduction.verification import (
     Agrees,
     Estimate,
@@ -27,6 +26,7 @@ from analysis.reproduction.verification import (
     samples,
 )
 from analysis.statistics.intervals import NO_INTERVAL
+from analysis.structures.printed_tables import ZL_RUNS
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import TransformerSettings
 

@@ -1,25 +1,9 @@
-"""Made evidence, and verdicts on single claims given the evidence of their
-experiment."""
+"""Made evidence, and verdicts on the numbers of a claim."""
 
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.registry import CLAIMS
-from analysis.reproduction.rule import (
-    Verdict,
-    combine_verdicts,
-    judge_estimate,
-)
-from analysis.reproduction.estimates import Estimate
-
-YES, PARTLY, NO, OPEN = (
-    Verdict.REPRODUCED,
-    Verdict.PARTLY,
-    Verdict.NOT,
-    Verdict.UNDECIDED,
-)
-UNTESTABLE = Verdict.UNTESTABLE
-CLAIMS_BY_NAME = {claim.name: claim for claim in CLAIMS}
+from analysis.reproduction.claim import Claim, Verdict, judge_number
 
 
 def dataset(dims, coords=None, **columns) -> xr.Dataset:
@@ -45,26 +29,6 @@ def made_evidence(lengths, columns, **attrs) -> xr.Dataset:
     return xr.Dataset(data, coords, attrs)
 
 
-def part_estimate(name: str, evidence: xr.Dataset, part: int = 0) -> Estimate:
-    """The estimate of one part of a claim."""
-    return CLAIMS_BY_NAME[name].parts[part].measure(evidence)
-
-
-def part_verdict(name: str, evidence: xr.Dataset, part: int) -> Verdict:
-    """The verdict on one part of a claim."""
-    criterion = CLAIMS_BY_NAME[name].parts[part].criterion
-    return judge_estimate(criterion, part_estimate(name, evidence, part)).verdict
-
-
-def part_verdicts(name: str, evidence: xr.Dataset) -> list[Verdict]:
-    """The verdict on each part of a claim."""
-    return [
-        part_verdict(name, evidence, part)
-        for part in range(len(CLAIMS_BY_NAME[name].parts))
-    ]
-
-
-def verdicts(evidence: xr.Dataset, experiment: str) -> dict[str, Verdict]:
-    """The verdict on each of the claims that an experiment tests, by name."""
-    names = [claim.name for claim in CLAIMS if claim.experiment == experiment]
-    return {name: combine_verdicts(part_verdicts(name, evidence)) for name in names}
+def verdicts(claim: Claim, evidence: xr.Dataset) -> list[Verdict]:
+    """The verdict on each number of a claim."""
+    return [judge_number(number, evidence).verdict for number in claim.numbers]

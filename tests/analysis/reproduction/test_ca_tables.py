@@ -6,15 +6,15 @@ import dataclasses
 import numpy as np
 import pytest
 
+from analysis.statistics.intervals import mean_interval
+from analysis.structures.circles_and_grids import count_imperfections
+from analysis.structures.printed_tables import TABLE_1, TABLE_2
 from analysis.structures.structure_tables import (
     ca_table_row,
     network_columns,
     print_ca_table,
     printed_row,
 )
-from analysis.structures.printed_tables import TABLE_1, TABLE_2
-from analysis.statistics.intervals import mean_interval
-from analysis.structures.circles_and_grids import count_imperfections
 from dynamics import ModularSettings, ParticleSettings, simulate
 from tests.polygons import polygon
 

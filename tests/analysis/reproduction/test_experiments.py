@@ -8,7 +8,14 @@ import json
 import numpy as np
 import pytest
 import xarray as xr
+from analysis.reproduction.rule import Verdict, judge_estimate
 
+from analysis.reproduction.estimates import Estimate
+from analysis.reproduction.evidence import (
+    evidence_path,
+    schedule_experiments,
+)
+from analysis.reproduction.experiment import Size
 from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
 from analysis.reproduction.odonnat2024 import (
     ablation_claims,
@@ -18,13 +25,6 @@ from analysis.reproduction.odonnat2024 import (
     transfer_claims,
 )
 from analysis.reproduction.registry import CLAIMS, EXPERIMENTS
-from analysis.reproduction.rule import Verdict, judge_estimate
-from analysis.reproduction.evidence import (
-    evidence_path,
-    schedule_experiments,
-)
-from analysis.reproduction.experiment import Size
-from analysis.reproduction.estimates import Estimate
 from tests.analysis.reproduction.conftest import RUNNER, SIZES
 from tests.conftest import ROOT
 
@@ -33,7 +33,6 @@ ADDED_LATER = {
     "ca.regions",
     "ch.fixed-points",
     "vc.norms",
-    "vc.returns",
     "vc.saddles",
     "zl.attention-rate",
     "na.phases",
@@ -42,7 +41,7 @@ ADDED_LATER = {
 }
 """Experiments that were added, or done at their full size, when the others had been
 measured, all at one commit."""
-BEGIN_FROM_OTHERS = {"vc.transfer", "vc.vocabularies", "vc.finetuning"}
+BEGIN_FROM_OTHERS = {"vc.vocabularies", "vc.finetuning"}
 """Experiments that also train networks which begin from the ensembles that they
 declare."""
 
@@ -142,11 +141,7 @@ def test_ensembles_are_shared_with_commands_and_figures():
     assert {(item.runs, item.epochs, item.every) for item in source} == {
         (250, 2000, 1000)
     }
-    assert (
-        transfer_claims.TRANSFER.ensembles(transfer_claims.TRANSFER.default.params)
-        == source[:2]
-    )
-    assert list(finetuning_claims.FINETUNING.ensembles({"runs": 250})) == source[:2]
+    assert list(finetuning_claims.FINETUNING.ensembles({"runs": 250})) == source[:1]
     assert RUNNER.path(
         circuit_claims.default_networks({"runs": 100})[0]
     ) == RUNNER.path(SPARSE_RUNS)

@@ -5,20 +5,6 @@ import dataclasses
 import re
 
 import pytest
-
-from analysis.reproduction.figures.register import PAPER_FIGURES
-from analysis.reproduction.registry import (
-    CLAIMS,
-    mark_repeated,
-    select_claims,
-)
-from analysis.reproduction.claim import Kind, read_parts
-from analysis.reproduction.papers import (
-    PAPERS,
-    figure_of_claim,
-    places_of_claim,
-    uncovered_places,
-)
 from analysis.reproduction.rule import (
     Above,
     Agrees,
@@ -27,10 +13,24 @@ from analysis.reproduction.rule import (
     Within,
     read_criterion,
 )
+
+from analysis.reproduction.claim import Kind, read_parts
 from analysis.reproduction.estimates import (
     mean_of,
     percentage,
     reported_number,
+)
+from analysis.reproduction.figures.register import PAPER_FIGURES
+from analysis.reproduction.papers import (
+    PAPERS,
+    figure_of_claim,
+    places_of_claim,
+    uncovered_places,
+)
+from analysis.reproduction.registry import (
+    CLAIMS,
+    mark_repeated,
+    select_claims,
 )
 from dynamics.settings import SettingsError
 

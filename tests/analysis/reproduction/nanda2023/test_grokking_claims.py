@@ -4,9 +4,9 @@ generalise."""
 import numpy as np
 import pytest
 import xarray as xr
+from analysis.reproduction.rule import Verdict
 
 from analysis.reproduction.nanda2023 import grokking_claims
-from analysis.reproduction.rule import Verdict
 from tests.analysis.reproduction.judging import (
     NO,
     OPEN,

@@ -1,8 +1,8 @@
 """Coverage: which claims cover which place of the papers."""
 
 import pytest
-
 from analysis.reproduction.verification import coverage
+
 from analysis.reproduction.claim import Claim
 from analysis.reproduction.papers import PAPERS
 

@@ -5,8 +5,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-
-from analysis.reproduction.verification import criteria
 from analysis.reproduction.rule import (
     Above,
     Agrees,
@@ -17,6 +15,8 @@ from analysis.reproduction.rule import (
     Verdict,
     Within,
 )
+from analysis.reproduction.verification import criteria
+
 from analysis.reproduction.estimates import (
     Estimate,
     as_percentage,

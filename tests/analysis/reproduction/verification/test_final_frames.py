@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 import xarray as xr
-
 from analysis.reproduction.verification import experiment
+
 from analysis.reproduction.experiment import RequiredRuns, Runner
 from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import not_diverged

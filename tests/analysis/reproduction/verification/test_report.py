@@ -8,27 +8,27 @@ from importlib.resources import files
 
 import pytest
 import xarray as xr
-
-from analysis.reproduction.figures.register import PAPER_FIGURES
-from analysis.reproduction.registry import CLAIMS
-from analysis.reproduction.report import contents, illustrations, report, strips
-from analysis.reproduction.report.contents import ReportProvenance
-from analysis.reproduction.verification import criteria
-from analysis.reproduction.claim import Claim, Kind, Measurement
-from analysis.reproduction.results import OPEN_REASONS, judge_claim
-from analysis.reproduction.papers import PAPERS
 from analysis.reproduction.rule import Above, Agrees, Verdict
+from analysis.reproduction.verification import criteria
+
+from analysis.reproduction.claim import Claim, Kind, Measurement
+from analysis.reproduction.estimates import (
+    Estimate,
+    reported_count,
+    reported_number,
+)
 from analysis.reproduction.experiment import (
     Experiment,
     RequiredRuns,
     Size,
     Sizing,
 )
-from analysis.reproduction.estimates import (
-    Estimate,
-    reported_count,
-    reported_number,
-)
+from analysis.reproduction.figures.register import PAPER_FIGURES
+from analysis.reproduction.papers import PAPERS
+from analysis.reproduction.registry import CLAIMS
+from analysis.reproduction.report import contents, illustrations, report, strips
+from analysis.reproduction.report.contents import ReportProvenance
+from analysis.reproduction.results import OPEN_REASONS, judge_claim
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics import ParticleSettings, RecordingError, run_path, simulate
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-
-from analysis.reproduction.verification import samples
 from analysis.reproduction.rule import Above, Verdict, judge_estimate
+from analysis.reproduction.verification import samples
+
 from analysis.statistics.intervals import difference_interval
 
 

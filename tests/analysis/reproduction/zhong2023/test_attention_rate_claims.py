@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import xarray as xr
+from analysis.reproduction.rule import Agrees, Verdict
 
 from analysis.plots.attention_rate_figure import networks_in_range
 from analysis.progress_measures import measure_progress
-from analysis.structures.printed_tables import ZL_RUNS
-from analysis.reproduction.rule import Agrees, Verdict
 from analysis.reproduction.zhong2023 import attention_rate_claims
+from analysis.structures.printed_tables import ZL_RUNS
 from dynamics import TransformerSettings, simulate
 from tests.analysis.reproduction.judging import (
     CLAIMS_BY_NAME,
