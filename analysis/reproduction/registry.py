@@ -30,7 +30,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         table1_claims.TABLE_1,
         ideal_circuit_claims.IDEAL,
-        circuit_claims.CIRCUIT_EXPERIMENT,
+        circuit_claims.CIRCUITS,
         phase_claims.PHASES,
         gradient_norm_claims.NORMS,
         saddle_claims.SADDLES,

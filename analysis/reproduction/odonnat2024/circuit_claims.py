@@ -178,7 +178,7 @@ def partial_circuit_clusters(evidence: xr.Dataset) -> Estimate:
     return estimates.estimate_mean(more[partial], "partial circuits")
 
 
-CIRCUITS = Claim(
+INVARIANCES = Claim(
     "VC.s3.2.circuits",
     "section 3.2",
     "they often capture the invariants of our problem",
@@ -348,7 +348,7 @@ SUM = Claim(
     figure="vc3",
 )
 
-CIRCUIT_EXPERIMENT = Experiment(
+CIRCUITS = Experiment(
     "vc.circuits",
     "circuits that runs learn, their encoded sums, and the correlation of ends with"
     " starts",
@@ -367,5 +367,5 @@ CIRCUIT_EXPERIMENT = Experiment(
     },
     version=3,
     command="python -m analysis.circuits RUN.nc",
-    claims=(CIRCUITS, FUZZY, VALUE_CORRECTS, INITIAL_WEIGHTS, SUM),
+    claims=(INVARIANCES, FUZZY, VALUE_CORRECTS, INITIAL_WEIGHTS, SUM),
 )

@@ -101,7 +101,7 @@ SMOOTHING = Claim(
     summary="a norm that is smooth at the origin removes spikes",
     figure="vc12",
 )
-REMEDIES_CLAIM = Claim(
+OTHER_REMEDIES = Claim(
     "VC.s4.3.remedies",
     "section 4.3",
     "one can imagine different ways to regularize these types of loss spikes",
@@ -125,5 +125,5 @@ REMEDIES = Experiment(
     ensembles=ensembles,
     depends={"rule": DEFAULT_DETECTION},
     command="python -m analysis.remedies RUN.nc",
-    claims=(SMOOTHING, REMEDIES_CLAIM),
+    claims=(SMOOTHING, OTHER_REMEDIES),
 )

@@ -162,9 +162,9 @@ def with_crossings(spikes: xr.Dataset) -> xr.Dataset:
 def mean_over_runs(spikes: xr.Dataset, values: estimates.Values) -> Estimate:
     """Mean of values (spike,), the spikes of a run counting as one."""
     every = np.ones(spikes.sizes["spike"], bool)
-    return estimates.mean_by_seed(
-        np.asarray(values), every, spikes["of_run"].values, "such spikes"
-    )
+    of_run = spikes["of_run"].values
+    mean = estimates.mean_by_seed(np.asarray(values), every, of_run, "spikes")
+    return mean._replace(of="runs with such spikes")
 
 
 def misclassified_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
@@ -209,7 +209,7 @@ CROSSING = Claim(
     "section 4.3, figure 13",
     "due to the decision boundaries of the feedforward layer being quite close",
     "Loss spikes occur when sequence embeddings close to a decision boundary of the MLP"
-    " cross it after a small change.",
+    " cross it.",
     (
         Number(
             misclassified_beyond_ordinary,
@@ -237,8 +237,9 @@ CROSSING = Claim(
             digits=0,
         ),
     ),
-    "Crossing a boundary is not all: in many spikes sequences lose confidence without"
-    " crossing one. The last number tests whether the change is as small as usual.",
+    "Crossing is not all: in many spikes sequences only lose confidence. The caption says"
+    " that the sequence embeddings change by a small amount; the last number tests"
+    " whether it is as small as in ordinary steps.",
     summary="in loss spikes sequence embeddings cross a decision boundary of the MLP",
     figure="vc13",
 )

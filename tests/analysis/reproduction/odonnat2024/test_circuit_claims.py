@@ -43,7 +43,7 @@ def test_clusters_are_those_of_circuits_that_lack_invariances():
     evidence = made(["partial", "partial", "fuzzy", "ideal"], clusters=[8, 12, 64, 5])
     assert circuit_claims.partial_circuit_clusters(evidence).value == 4
     ideal = made(["corrected"] * 30, clusters=[6] * 30)
-    assert verdicts(circuit_claims.CIRCUITS, ideal) == [HOLDS, HOLDS, OPEN]
+    assert verdicts(circuit_claims.INVARIANCES, ideal) == [HOLDS, HOLDS, OPEN]
 
 
 @pytest.mark.parametrize(("fuzzy", "verdict"), [(0, OPEN), (2, HOLDS)])

@@ -44,10 +44,10 @@ def test_sources_that_solve_their_task_are_compared():
     assert gain.note == "2 sources with both, 1 others"
     perfect = finetuning_claims.whole_source_gain(circuits(), perfect=True)
     assert perfect.value == 50
-    assert (
-        verdicts(finetuning_claims.INVARIANCES_HELP, circuits(20))
-        == [Verdict.HOLDS] * 2
-    )
+    many = circuits(40)
+    many["test"] -= 0.001 * (np.arange(160) % 2)
+    claim = finetuning_claims.INVARIANCES_HELP
+    assert verdicts(claim, many) == [Verdict.HOLDS] * 2
 
 
 def test_similarity_to_the_start_is_that_of_accurate_runs():
