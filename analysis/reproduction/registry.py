@@ -8,6 +8,21 @@ from analysis.reproduction.claim import Claim
 from analysis.reproduction.experiment import Experiment
 from analysis.reproduction.musat2024 import table1_claims
 from analysis.reproduction.nanda2023 import grokking_claims, weight_decay_claims
+from analysis.reproduction.odonnat2024 import (
+    ablation_claims,
+    circuit_claims,
+    finetuning_claims,
+    fixed_point_claims,
+    gradient_norm_claims,
+    ideal_circuit_claims,
+    phase_claims,
+    recipe_claims,
+    remedy_claims,
+    saddle_claims,
+    sparsity_claims,
+    spike_claims,
+    transfer_claims,
+)
 from analysis.reproduction.own import (
     fate_claims,
     pair_law_claims,
@@ -25,6 +40,20 @@ EXPERIMENTS: dict[str, Experiment] = {
         sensitivity_claims.SENSITIVITY,
         pair_law_claims.EXPERIMENT,
         scaling_claims.EXPERIMENT,
+        ideal_circuit_claims.IDEAL,
+        circuit_claims.CIRCUITS,
+        phase_claims.PHASES,
+        gradient_norm_claims.NORMS,
+        saddle_claims.SADDLES,
+        sparsity_claims.SPARSITY,
+        recipe_claims.RELATIVES,
+        spike_claims.SPIKES,
+        spike_claims.FLIP_GRID,
+        remedy_claims.REMEDIES,
+        fixed_point_claims.FIXED,
+        transfer_claims.VOCABULARIES,
+        finetuning_claims.FINETUNING,
+        ablation_claims.ABLATION,
         attention_rate_claims.RATE,
         grokking_claims.PHASES,
         weight_decay_claims.WEIGHT_DECAY,

@@ -18,7 +18,6 @@ import xarray as xr
 from scipy.stats import t as student_t
 
 from analysis.reproduction.musat2024 import networks
-from analysis.structures.printed_tables import TABLE_2 as PRINTED
 from analysis.reproduction.verification import (
     Agrees,
     Estimate,
@@ -44,6 +43,7 @@ from analysis.reproduction.verification import (
 from analysis.statistics.intervals import CONFIDENCE_LEVEL, NO_INTERVAL, Interval
 from analysis.statistics.resampling import jackknife_runs
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
+from analysis.structures.printed_tables import TABLE_2 as PRINTED
 from dynamics.randomness import random_stream
 from dynamics.settings import ParticleSettings
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.structures.structure_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks, particle_claims
 from analysis.reproduction.verification import (
     Estimate,
@@ -29,6 +28,7 @@ from analysis.reproduction.verification import (
     selected_values,
 )
 from analysis.structures import nearest_structures
+from analysis.structures.structure_tables import end_accuracy
 from dynamics.randomness import normal_samples
 
 RANDOM_EMBEDDINGS, RARE = 1000, 0.01

@@ -35,7 +35,7 @@ SIZES = {
     "own.pair-law": {**NETWORKS, "frames": 4},
     "own.scaling": {"sizes": [5, 6, 7], "runs": 30, "steps": 20},
     "ca.table2": {"runs": 8, "settings": SEVEN},
-    "vc.ideal": {"networks": 1, "norms": ["rms"], "settings": {"length": 8}},
+    "vc.ideal": {"norms": ["rms"], "settings": {"length": 8}},
     "ch.fixed-points": {
         "push": [1e-3],
         "steps": 5,
@@ -60,7 +60,6 @@ SIZES = {
         "epochs": 30,
         "settings": SPARSE,
     },
-    "vc.transfer": {"runs": 4, "epochs": 10, "vocabs": [3], "settings": SPARSE},
     "vc.vocabularies": {"runs": 4, "epochs": 10, "vocabs": [3, 4], "settings": SPARSE},
     "vc.finetuning": {"runs": 4, "epochs": 20, "settings": SPARSE},
     "vc.ablation": {
@@ -77,8 +76,6 @@ SIZES = {
         "changes": [{"lr": 0.03}, {"batch": 20}],
     },
     "vc.spikes": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
-    "vc.spikes-printed": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
-    "vc.spikes-three": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
     "own.fate-particles": {
         "system": "particles",
         "runs": 4,
@@ -117,14 +114,12 @@ SIZES = {
         "settings": SPARSE,
         **FLIP_GRID,
     },
-    "vc.returns": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
     "vc.remedies": {
         "runs": 4,
         "epochs": 60,
         "settings": SPARSE,
         "remedies": {"hidden": 8},
     },
-    "vc.normalisation": {"cases": 40},
     "zl.attention-rate": {
         "runs": 3,
         "every": 20,
