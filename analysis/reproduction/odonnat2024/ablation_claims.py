@@ -1,6 +1,7 @@
 """VC figures 6 and 7: test accuracy along four hyperparameters, of single runs and of
 the mean."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -101,7 +102,9 @@ def mean_over_panels(
         correlations = [curve_correlation(panel[:, chosen]) for panel in panels]
         return float(np.mean([statistic(one) for one in correlations]))
 
-    return Estimate(jackknife_runs(mean, runs), runs, "runs at all values")
+    interval = jackknife_runs(mean, runs)
+    note = "" if math.isfinite(interval.value) else "accuracy does not vary"
+    return Estimate(interval, runs, "runs at all values", note)
 
 
 def regularity_of_means(evidence: xr.Dataset) -> Estimate:

@@ -119,11 +119,11 @@ def excess_peaks(
 
 def peak_number(setup: str, kind: str, whole: bool = True) -> Number:
     """The percentage of events with a peak beyond chance."""
-    layers = "" if whole else ", of single layers"
+    layers = "" if whole else " of a single layer"
     return Number(
         lambda evidence: excess_peaks(evidence, setup, kind, whole),
         Sign.POSITIVE,
-        f"{kind}s with a peak of the gradient norm, minus chance, {setup}{layers}",
+        f"{kind}s with a peak of the gradient norm{layers}, minus chance, {setup}",
         "points",
     )
 

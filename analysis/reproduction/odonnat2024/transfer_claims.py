@@ -171,7 +171,7 @@ NOTHING_ABOVE_4 = Claim(
         nothing_number(range(6, 11), "p = 6 to 10"),
     ),
     "A run has learned something if guessing cannot explain its accuracy on 2048 test"
-    " sequences.",
+    " sequences. The exceptions are few, and all at p = 5.",
     summary="with p above 4 nothing is learned from scratch",
     figure="vc9",
 )
