@@ -15,7 +15,6 @@ from analysis.reproduction.zhong2023.attention_rate_claims import (
     ZL_RUNS,
     network_measures,
 )
-from analysis.structures.printed_tables import ZL_RUNS
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.claim import JudgedNumber, judge_number
+from analysis.reproduction.claim import Claim, JudgedNumber, Verdict, judge_number
 from analysis.reproduction.registry import CLAIMS
 
 CLAIMS_BY_NAME = {claim.name: claim for claim in CLAIMS}
@@ -35,3 +35,8 @@ def made_evidence(lengths, columns, **attrs) -> xr.Dataset:
 def judged(name: str, evidence: xr.Dataset) -> list[JudgedNumber]:
     """The numbers of a claim on evidence."""
     return [judge_number(item, evidence) for item in CLAIMS_BY_NAME[name].numbers]
+
+
+def verdicts(claim: Claim, evidence: xr.Dataset) -> list[Verdict]:
+    """The verdict on each number of a claim."""
+    return [judge_number(item, evidence).verdict for item in claim.numbers]

@@ -187,7 +187,7 @@ def test_figures_are_drawn_from_runs_that_exist(tmp_path, monkeypatch):
         found = illustrations.draw_available_figures(RESULTS, Size.QUICK, tmp_path)
     assert found == {}
     settings = ParticleSettings()
-    simulate(settings, 100, out=run_path(settings, 100)).close()
+    simulate(settings, 100, out=run_path(settings, 100, 0)).close()
     result = judge_claim(
         claim("CA.figure5.x", number(Sign.POSITIVE, 3.0), figure="ca5"),
         EXPERIMENT,

@@ -8,7 +8,7 @@ import xarray as xr
 
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import ablation_claims
-from tests.analysis.reproduction.judging import verdicts
+from tests.analysis.reproduction.evidence_by_hand import verdicts
 
 
 def made(values):

@@ -5,7 +5,7 @@ import pytest
 
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import circuit_claims
-from tests.analysis.reproduction.judging import dataset, verdicts
+from tests.analysis.reproduction.evidence_by_hand import dataset, verdicts
 
 OPEN, HOLDS, CONTRADICTED = Verdict.OPEN, Verdict.HOLDS, Verdict.CONTRADICTED
 

@@ -5,7 +5,7 @@ import pytest
 
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import finetuning_claims
-from tests.analysis.reproduction.judging import dataset, verdicts
+from tests.analysis.reproduction.evidence_by_hand import dataset, verdicts
 
 
 def circuits(repeats=1, **changed):

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import fixed_point_claims
-from tests.analysis.reproduction.judging import made_evidence, verdicts
+from tests.analysis.reproduction.evidence_by_hand import made_evidence, verdicts
 
 HOLDS, AGREES = Verdict.HOLDS, Verdict.AGREES
 

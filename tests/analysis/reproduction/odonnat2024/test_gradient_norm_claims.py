@@ -7,7 +7,7 @@ import pytest
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import gradient_norm_claims as norms
 from analysis.transitions.change_points import SeriesEvent
-from tests.analysis.reproduction.judging import made_evidence, verdicts
+from tests.analysis.reproduction.evidence_by_hand import made_evidence, verdicts
 
 LAYERS = ["query", "value", norms.WHOLE]
 

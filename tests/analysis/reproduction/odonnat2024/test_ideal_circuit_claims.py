@@ -4,7 +4,7 @@ import numpy as np
 
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import ideal_circuit_claims
-from tests.analysis.reproduction.judging import dataset, verdicts
+from tests.analysis.reproduction.evidence_by_hand import dataset, verdicts
 
 CLAIMS = ideal_circuit_claims.IDEAL.claims
 

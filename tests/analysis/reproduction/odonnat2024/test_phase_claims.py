@@ -10,7 +10,11 @@ from analysis.reproduction.odonnat2024 import phase_claims
 from dynamics.networks.clustering_head import MLP_VARIABLES
 from dynamics.settings import SparseSettings
 from dynamics.simulation import simulate
-from tests.analysis.reproduction.judging import dataset, made_evidence, verdicts
+from tests.analysis.reproduction.evidence_by_hand import (
+    dataset,
+    made_evidence,
+    verdicts,
+)
 
 HOLDS, CONTRADICTED = Verdict.HOLDS, Verdict.CONTRADICTED
 LAYERS = [*phase_claims.FIRST_LAYERS, *MLP_VARIABLES]

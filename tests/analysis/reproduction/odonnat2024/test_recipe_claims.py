@@ -6,7 +6,7 @@ import pytest
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import recipe_claims
 from tests.analysis.reproduction.conftest import RUNNER, SIZES
-from tests.analysis.reproduction.judging import dataset, verdicts
+from tests.analysis.reproduction.evidence_by_hand import dataset, verdicts
 
 
 @pytest.mark.parametrize(

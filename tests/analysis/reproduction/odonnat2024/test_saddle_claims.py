@@ -7,7 +7,11 @@ import xarray as xr
 
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import saddle_claims
-from tests.analysis.reproduction.judging import dataset, made_evidence, verdicts
+from tests.analysis.reproduction.evidence_by_hand import (
+    dataset,
+    made_evidence,
+    verdicts,
+)
 
 HOLDS, CONTRADICTED = Verdict.HOLDS, Verdict.CONTRADICTED
 

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import sparsity_claims
-from tests.analysis.reproduction.judging import dataset, verdicts
+from tests.analysis.reproduction.evidence_by_hand import dataset, verdicts
 
 DIMS = [2, 3, 4, 8, 16, 32]
 RISING = (0.25, 0.5, 0.75, 0.9, 1, 1)

@@ -5,7 +5,7 @@ import pytest
 
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import spike_claims
-from tests.analysis.reproduction.judging import dataset, verdicts
+from tests.analysis.reproduction.evidence_by_hand import dataset, verdicts
 
 HOLDS, OPEN, CONTRADICTED = Verdict.HOLDS, Verdict.OPEN, Verdict.CONTRADICTED
 PLAIN = {
