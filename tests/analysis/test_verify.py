@@ -11,11 +11,10 @@ import dask
 import pandas as pd
 import pytest
 import xarray as xr
-from analysis.reproduction.verification import evidence
 from distributed import LocalCluster
 from numpy.testing import assert_array_equal
 
-from analysis.reproduction import registry
+from analysis.reproduction import evidence, registry
 from analysis.reproduction.evidence import (
     ensemble_seconds,
     evidence_path,
