@@ -431,6 +431,7 @@ def test_an_analysis_from_outside(files, output_of, tmp_path, monkeypatch):
 # --------------------------------------------------------------------- a recorded model
 
 
+@pytest.mark.slow
 def test_the_page_on_own_models_works_as_it_stands(output_of, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     training, loss, interrupted, cut, table = BLOCK.findall(OWN_MODEL)
@@ -483,6 +484,7 @@ def check_restoring_continues_with_the_same_bits(code, monkeypatch):
 # ------------------------------------------------------- a system of quite another kind
 
 
+@pytest.mark.slow
 @dataclasses.dataclass(frozen=True)
 class WalkerSettings(NoiseSettings):
     """Random walks with epochs, a loss without accuracy or neither that nor points, and

@@ -3,6 +3,7 @@ from . import report as report
 from .claim import Claim as Claim
 from .claim import Verdict as Verdict
 from .registry import CLAIMS as CLAIMS
+from .registry import EXPERIMENT_OF_CLAIM as EXPERIMENT_OF_CLAIM
 from .registry import EXPERIMENTS as EXPERIMENTS
 from .registry import format_claim_list as format_claim_list
 from .registry import required_experiments as required_experiments

@@ -143,6 +143,22 @@ def paired_ratio(first: Values, second: Values, of: str = "runs") -> Estimate:
     return Estimate(ratio, int(positive.sum()), of, note)
 
 
+def note_means(
+    difference: Estimate, first: Values, second: Values, unit: str = "", digits: int = 1
+) -> Estimate:
+    """A difference with the two means as a remark, if there are any."""
+    if not math.isfinite(difference.value):
+        return difference
+    means = [f"{np.nanmean(values):.{digits}f}{unit}" for values in (first, second)]
+    return difference._replace(note=" against ".join(means))
+
+
+def percent_change(ratio: Estimate) -> Estimate:
+    """A ratio as a change in percent: 0 where the ratio is 1."""
+    change = Interval(*(100 * (item - 1) for item in ratio.interval))
+    return ratio._replace(interval=change)
+
+
 def stratified_difference(
     values: np.ndarray,
     first: np.ndarray,

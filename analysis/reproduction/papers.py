@@ -73,7 +73,9 @@ CH = Paper(
     "Odonnat, Bouaziz, Cabannes",
     "https://arxiv.org/abs/2410.24050",
     "The later version of VC. Only its summary and some captions are known here.",
-    ("Remarks 3.1 to 3.3 and figures 6 to 17: only titles, or nothing, are known here.",),
+    (
+        "Remarks 3.1 to 3.3 and figures 6 to 17: only titles, or nothing, are known here.",
+    ),
 )
 ZL = Paper(
     "ZL",

@@ -10,26 +10,73 @@ from analysis.reproduction.musat2024 import (
     appendix_f_claims,
     classifier_claims,
     decay_by_part_claims,
+    figure6_claims,
     force_audit_claims,
     particle_claims,
     table1_claims,
     weight_angle_claims,
-    weight_decay_claims,
+)
+from analysis.reproduction.nanda2023 import grokking_claims, weight_decay_claims
+from analysis.reproduction.odonnat2024 import (
+    ablation_claims,
+    circuit_claims,
+    finetuning_claims,
+    fixed_point_claims,
+    gradient_norm_claims,
+    ideal_circuit_claims,
+    phase_claims,
+    recipe_claims,
+    remedy_claims,
+    saddle_claims,
+    sparsity_claims,
+    spike_claims,
+    transfer_claims,
+)
+from analysis.reproduction.own import (
+    fate_claims,
+    pair_law_claims,
+    scaling_claims,
+    sensitivity_claims,
 )
 from analysis.reproduction.papers import PAPERS
+from analysis.reproduction.zhong2023 import attention_rate_claims
 from dynamics.settings import SettingsError
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         table1_claims.TABLE_1,
-        weight_decay_claims.FIGURE_6,
+        figure6_claims.FIGURE_6,
         decay_by_part_claims.DECAY_BY_PART,
         particle_claims.TABLE_2,
         classifier_claims.CLASSIFIER,
         weight_angle_claims.WEIGHT_ANGLES,
         appendix_f_claims.APPENDIX_F,
         force_audit_claims.AUDIT,
+        sensitivity_claims.SENSITIVITY,
+        pair_law_claims.EXPERIMENT,
+        scaling_claims.EXPERIMENT,
+        ideal_circuit_claims.IDEAL,
+        circuit_claims.CIRCUITS,
+        phase_claims.PHASES,
+        gradient_norm_claims.NORMS,
+        saddle_claims.SADDLES,
+        sparsity_claims.SPARSITY,
+        recipe_claims.RELATIVES,
+        spike_claims.SPIKES,
+        spike_claims.FLIP_GRID,
+        remedy_claims.REMEDIES,
+        fixed_point_claims.FIXED,
+        transfer_claims.VOCABULARIES,
+        finetuning_claims.FINETUNING,
+        ablation_claims.ABLATION,
+        attention_rate_claims.RATE,
+        grokking_claims.PHASES,
+        weight_decay_claims.WEIGHT_DECAY,
+        fate_claims.PARTICLES,
+        fate_claims.NETWORKS,
+        fate_claims.SPARSE,
+        fate_claims.EPOCHS,
     )
 }
 """All experiments by name, in the order of their execution."""

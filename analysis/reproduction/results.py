@@ -71,17 +71,18 @@ class ClaimResult:
 
 
 def judge_claim(
-    claim: Claim, experiment: Experiment, evidence: xr.Dataset | None, size: Size
+    claim: Claim,
+    experiment: Experiment,
+    evidence: xr.Dataset | None,
+    size: Size,
+    reduced: str = "",
 ) -> ClaimResult:
     """Estimate all numbers of a claim on the evidence of its experiment, and judge
     them; evidence is None if the experiment was not done at this size."""
     if evidence is None:
         return ClaimResult(claim, experiment, (), size)
     numbers = tuple(judge_number(number, evidence) for number in claim.numbers)
-    sizing = experiment.at(size)
-    return ClaimResult(
-        claim, experiment, numbers, size, sizing.reduced if sizing else ""
-    )
+    return ClaimResult(claim, experiment, numbers, size, reduced)
 
 
 # ------------------------------------------------------------------------ numbers as text

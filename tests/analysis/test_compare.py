@@ -26,6 +26,7 @@ def test_particles_are_simulated_and_compared_with_a_network(small_runs, typed):
         assert '"fa": 2.0' in result.attrs["law"]
 
 
+@pytest.mark.slow
 def test_two_particle_systems_are_compared_without_an_audit(typed):
     for name, fa in (("b.nc", 1.0), ("c.nc", 3.0)):
         settings = ParticleSettings(n=7, fa=fa)

@@ -182,6 +182,7 @@ def still_trajectory(embedding: np.ndarray) -> xr.Dataset:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "dim", "rank", "runs"),
     [

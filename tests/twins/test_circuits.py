@@ -14,6 +14,7 @@ from analysis.clustering_heads import (
     measure_circuits,
 )
 from tests.twins import heads, intervals
+from tests.twins.correlations import pearson
 from tests.twins.differences import examples, row_has, same
 
 # ------------------------------------------------------------------------------- twins
@@ -182,12 +183,6 @@ def measures_of(weights, s):
         "tokens": np.array(held),
         "sum": encoded_sum(xi, sequences, s),
     }
-
-
-def pearson(a, b):
-    a, b = a - a.mean(), b - b.mean()
-    size = math.sqrt((a @ a) * (b @ b))
-    return a @ b / size if size > 1e-12 else math.nan
 
 
 # ------------------------------------------------------------------------------- tests

@@ -15,6 +15,7 @@ from dynamics import (
 )
 from tests import naive
 from tests.twins import intervals
+from tests.twins.correlations import cosine
 from tests.twins.differences import examples, is_drawn, row_has, same
 from tests.twins.intervals import equal
 from tests.twins.networks import embedding_gradient, pairs_of, weights_of
@@ -56,11 +57,6 @@ def r_squared_of_fit(y, fields):
     beta = np.linalg.lstsq(scaled, y.ravel(), rcond=1e-10)[0]
     rest = y.ravel() - scaled @ beta
     return 1 - rest @ rest / size, beta / math.sqrt(size)
-
-
-def cosine(a, b):
-    size = math.sqrt((a * a).sum()) * math.sqrt((b * b).sum())
-    return (a * b).sum() / size if size > 0 else math.nan
 
 
 def four_fields(x, pairs, n):

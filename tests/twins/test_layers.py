@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from analysis.loss_geometry import weight_spectra
 from analysis.structures import compare_trajectories, representation_measures
+from tests.twins.correlations import cosine
 from tests.twins.intervals import equal
 from tests.twins.trajectories import modular, particles
 
@@ -32,11 +33,6 @@ def ranks(w):
     p = s / s.sum()
     entropy = -sum(v * math.log(v) for v in p if v > 0)
     return s, math.exp(entropy), (s**2).sum() / s[0] ** 2
-
-
-def cosine(a, b):
-    size = math.sqrt((a * a).sum()) * math.sqrt((b * b).sum())
-    return (a * b).sum() / size if size > 0 else math.nan
 
 
 def cka(x, y):

@@ -156,7 +156,7 @@ def check_rows(result):
 
 
 def test_spectrum_of_recorded_models(tmp_path):
-    @settings(max_examples=examples(4))
+    @settings(max_examples=examples(2))
     @given(
         st.sampled_from(["adam", "adamw", "sgd"]),
         st.sampled_from(["", "frozen", "left out"]),

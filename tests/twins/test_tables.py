@@ -27,19 +27,13 @@ from analysis import (
 from dynamics import SparseSettings, simulate
 from tests import naive
 from tests.twins import intervals
+from tests.twins.correlations import pearson
 from tests.twins.differences import examples, row_has, same
 from tests.twins.trajectories import modular, particles
 
 VALUES = st.sampled_from([0.0, 0.5, 0.75, 0.98, 0.9801, 1.0])
 
 # ------------------------------------------------------------------------------- twins
-
-
-def pearson(x, y):
-    a, b = np.asarray(x, float), np.asarray(y, float)
-    a, b = a - a.mean(), b - b.mean()
-    size = math.sqrt((a @ a) * (b @ b))
-    return (a @ b) / size if size > 0 else math.nan
 
 
 def difference_between(first, second):

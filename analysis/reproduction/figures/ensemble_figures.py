@@ -17,6 +17,7 @@ from analysis.plots import ablation_figure
 from analysis.plots.gradients_figure import plot_gradient_norms
 from analysis.plots.sparsity_figure import plot_sparsity
 from analysis.plots.transfer_figure import plot_transfer
+from analysis.reproduction.experiment import SizeOverrides
 from analysis.reproduction.figures import excerpts, figure
 from analysis.reproduction.figures.figure import (
     DrawnFigure,
@@ -27,7 +28,6 @@ from analysis.reproduction.figures.figure import (
 )
 from analysis.reproduction.figures.run_rules import runs_not_diverged
 from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.reproduction.experiment import SizeOverrides
 from analysis.transitions import ablations
 from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from dynamics.errors import TrajectoryError

@@ -11,8 +11,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from analysis.panels.style import Style, style_in_use
-from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
+from analysis.reproduction.figures.settings_line import settings_summary
 from dynamics.settings import SparseSettings
 from dynamics.trajectory.schema import read_settings
 

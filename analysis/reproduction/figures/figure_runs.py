@@ -8,12 +8,12 @@ from pathlib import Path
 
 import xarray as xr
 
-from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult
 from analysis.reproduction.experiment import (
     RequiredRuns,
     Runner,
     SizeOverrides,
 )
+from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError, SparseSettings, check_integer
 from dynamics.settings_text import setting_texts

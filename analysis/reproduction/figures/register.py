@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
 
+from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
 from analysis.reproduction.figures import (
     attention_figures,
     circuit_figures,
@@ -20,7 +21,6 @@ from analysis.reproduction.figures import (
 )
 from analysis.reproduction.figures.figure import PaperFigure
 from analysis.reproduction.nanda2023 import grokking_claims
-from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
 from analysis.reproduction.zhong2023 import attention_rate_claims
 from dynamics.settings import (
     ModularSettings,

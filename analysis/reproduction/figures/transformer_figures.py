@@ -10,9 +10,9 @@ from analysis.progress_measures import measure_progress
 from analysis.reproduction.figures import figure
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData
 from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.structures.printed_tables import ZL_RUNS
 from analysis.reproduction.zhong2023.attention_rate_claims import (
     MEASURES,
+    ZL_RUNS,
     network_measures,
 )
 from dynamics.trajectory.diverged import not_diverged

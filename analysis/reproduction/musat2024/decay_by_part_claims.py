@@ -125,7 +125,7 @@ DECAY_BY_PART = Experiment(
     " classifier, of the embedding and of all",
     measure,
     quick=Sizing(1, {"runs": 100}),
-    default=Sizing(5, {"runs": 1000}),
+    default=Sizing(1, {"runs": 1000}),
     ensembles=ensembles,
     command="python -m sims.modular --weight-decay 1 --embedding-weight-decay 0",
     claims=(LINK,),

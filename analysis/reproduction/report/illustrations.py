@@ -6,7 +6,7 @@ import dataclasses
 import io
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,11 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.clustering_heads import transfer_design
+from analysis.reproduction.experiment import (
+    RequiredRuns,
+    Size,
+    SizeOverrides,
+)
 from analysis.reproduction.figures import ensemble_figures, figure, framing
 from analysis.reproduction.figures.figure import PaperFigure, RequiredResult
 from analysis.reproduction.figures.figure_runs import (
@@ -23,13 +28,6 @@ from analysis.reproduction.figures.figure_runs import (
 )
 from analysis.reproduction.figures.register import get_paper_figure
 from analysis.reproduction.results import ClaimResult
-from analysis.reproduction.papers import figure_of_claim
-from analysis.reproduction.experiment import (
-    Experiment,
-    RequiredRuns,
-    Size,
-    SizeOverrides,
-)
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.ensemble import run_path
 from dynamics.errors import TrajectoryError
@@ -53,19 +51,16 @@ class Picture(NamedTuple):
 
 
 def draw_available_figures(
-    results: Sequence[ClaimResult],
-    size: Size,
-    experiments: Mapping[str, Experiment],
-    folder: Path,
+    results: Sequence[ClaimResult], size: Size, folder: Path
 ) -> dict[str, Picture]:
     """Draw each figure that a claim names and whose runs exist; by name, each with the
     first claim that names it."""
     claims: dict[str, str] = {}
-    for claim in (result.claim for result in results):
-        figure = figure_of_claim(claim)
-        if figure and not (size is Size.QUICK and figure in SLOW):
-            claims.setdefault(figure, claim.name)
-    candidates = _candidate_sizes(experiments, size)
+    for result in results:
+        name = result.claim.figure
+        if name and not (size is Size.QUICK and name in SLOW):
+            claims.setdefault(name, result.claim.name)
+    candidates = _candidate_sizes(results, size)
     names = tqdm(
         claims, desc="figures", unit="", leave=False, disable=None, file=sys.stderr
     )
@@ -90,12 +85,11 @@ def _without_font_warnings() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _candidate_sizes(
-    experiments: Mapping[str, Experiment], size: Size
-) -> list[SizeOverrides]:
+def _candidate_sizes(results: Sequence[ClaimResult], size: Size) -> list[SizeOverrides]:
     """Sizes at which the runs of a figure may exist: its own, and those of the
     experiments."""
     result = set()
+    experiments = {item.experiment.name: item.experiment for item in results}
     for experiment in experiments.values():
         sizing = experiment.at(size)
         if sizing is None:

@@ -199,9 +199,9 @@ def test_a_file_that_is_no_trajectory_is_refused(refuses, command):
 
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
 def test_an_option_takes_no_hostile_value(refuses, line):
-    """Half of the values, each with one option; the other half with the next line."""
+    """A quarter of the values, each with one option; others with the next lines."""
     names = options_of(line[0])[0]
-    for index, word in enumerate(HOSTILE[LINES.index(line) % 2 :: 2]):
+    for index, word in enumerate(HOSTILE[LINES.index(line) % 4 :: 4]):
         option = names[index % len(names)].replace("_", "-")
         refuses(*words_of(line, f"--{option}={word}"))
 

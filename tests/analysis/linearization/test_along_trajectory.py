@@ -239,6 +239,7 @@ def test_the_command_prints_writes_and_draws(system, trajectories, output_of, tm
         assert table[2]["lowest_share"] == ""  # nothing comes after the last frame
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["particles", "sparse"])
 def test_extreme_eigenvalues_of_one_run_and_frame_are_drawn(
     system, trajectories, output_of, tmp_path, monkeypatch

@@ -4,7 +4,6 @@ import pytest
 import xarray as xr
 
 COMMANDS = [
-    ("edge", "modular", "--frames 3", "over Adam's limit"),
     ("edge", "sparse", "--frames 3", "over Adam's limit"),
     ("noise", "modular", "--frames 3", "noise scale"),
     ("spectral_density", "modular", "--frames 2 --runs 1", "saddle index"),

@@ -43,38 +43,23 @@ FOUR = "--runs 4 --frames 6"
 TINY = "--length 5 --sparsity 2 --data 60 --batch 16"
 ANALYSES = [
     f"ablation --points 3 --max-hidden 20 {TINY} --runs 3 --epochs 2",
-    f"ablation --panels lr --points 3 {TINY} --runs 1 --epochs 2",
-    "activations mine0.nc mine1.nc --frames 5",
     "audit modular.nc",
-    "audit modular.nc transformer.nc",
-    "audit transformer.nc",
     "circuits sparse.nc",
-    "compare modular.nc",
     "compare modular.nc particles.nc",
-    f"curvature particles.nc {FOUR}",
-    f"curvature modular.nc {FOUR}",
     f"curvature sparse.nc {FOUR}",
     "curvature mine0.nc mine1.nc --loss mine.py --eigenvalues 2 --frames 4",
-    "curvature mine0.nc --loss mine.py --eigenvalues 2 --frames 4",
     "edge modular.nc --runs 2 --frames 4",
     "events sparse.nc",
-    "events modular.nc sparse.nc",
-    "fate particles.nc --runs 4 --frames 4 --copies 8",
     "fixed_points --steps 20 --push 1e-3 1e-2 --length 6 --hidden 6 --data 50 --sparsity 3",
     "formation particles.nc",
-    "formation modular.nc particles.nc",
     "gradients sparse.nc",
-    "gradients modular.nc",
     "landscape modular.nc --points 9",
-    "landscape modular.nc --points 9 --plane random",
-    "landscape modular.nc --points 9 --plane lines",
     "llc modular.nc --runs 2 --frames 3 --draws 20",
     "noise modular.nc --runs 2 --frames 4",
     "overview sparse.nc --runs 4 --show loss speed rank",
     "pair_law modular.nc --runs 3",
     "progress transformer.nc",
     "remedies few.nc --hidden 12 --assembler-decays 0.1",
-    "scaling --n 3 4 5 6 7 8 9 10 11 12 13 --values 1 2 --runs 4 --length 20",
     "scaling --n 5 7 --values 1 2 --runs 6 --length 20",
     "sparsity sparse.nc",
     "spectral_density modular.nc --runs 1 --frames 3",
@@ -83,14 +68,34 @@ ANALYSES = [
     "weight_spectra sparse.nc --runs 4 --frames 6",
     "weights --runs 4 --epochs 30 --n 5 --hidden 6 --weight-decays 0 1",
 ]
+MORE_ANALYSES = [
+    f"ablation --panels lr --points 3 {TINY} --runs 1 --epochs 2",
+    "activations mine0.nc mine1.nc --frames 5",
+    "audit modular.nc transformer.nc",
+    "audit transformer.nc",
+    "compare modular.nc",
+    f"curvature particles.nc {FOUR}",
+    f"curvature modular.nc {FOUR}",
+    "curvature mine0.nc --loss mine.py --eigenvalues 2 --frames 4",
+    "events modular.nc sparse.nc",
+    "fate particles.nc --runs 4 --frames 4 --copies 8",
+    "formation modular.nc particles.nc",
+    "gradients modular.nc",
+    "landscape modular.nc --points 9 --plane random",
+    "landscape modular.nc --points 9 --plane lines",
+    "scaling --n 3 4 5 6 7 8 9 10 11 12 13 --values 1 2 --runs 4 --length 20",
+]
+"""Other data for the same figures, and what takes long; with `make test-all`."""
 SIMULATIONS = [
     "modular --runs 3 --epochs 400 --n 5 --weight-decay 1",
-    "modular --runs 2 --epochs 20 --n 7 --hidden 8 --dim 3 --record metrics",
-    "particles --runs 6 --steps 20 --n 7",
     f"sparse {TINY} --runs 3 --epochs 4",
-    "sweep modular --runs 3 --epochs 20 --n 5 --hidden 6 --lr 0.003 0.01 0.1 --weight-decay 0 1",
     "sweep particles --runs 3 --steps 20 --n 7 --fa 0.5 1 2",
     "transformer --runs 2 --epochs 20 --n 7 --dim 8 --heads 2",
+]
+MORE_SIMULATIONS = [
+    "modular --runs 2 --epochs 20 --n 7 --hidden 8 --dim 3 --record metrics",
+    "particles --runs 6 --steps 20 --n 7",
+    "sweep modular --runs 3 --epochs 20 --n 5 --hidden 6 --lr 0.003 0.01 0.1 --weight-decay 0 1",
 ]
 FRAMES = [
     "particles.nc",
@@ -229,6 +234,14 @@ def test_the_style_dark_differs_from_screen_only_in_its_colours():
     [
         *(("analysis", line) for line in ANALYSES),
         *(("sims", line) for line in SIMULATIONS),
+        *(
+            pytest.param(package, line, marks=pytest.mark.slow)
+            for package, lines in (
+                ("analysis", MORE_ANALYSES),
+                ("sims", MORE_SIMULATIONS),
+            )
+            for line in lines
+        ),
     ],
 )
 def test_figures_of_commands(package, line, run_command, monkeypatch, request):

@@ -116,6 +116,7 @@ def test_an_interrupted_sweep_continues(script, monkeypatch):
     assert not list(Path("runs").glob("*.parts"))
 
 
+@pytest.mark.slow
 def test_a_cluster_trains_with_the_same_bits(script, tmp_path):
     here, there = design_of(script), design_of(script, folder="there")
     compute_missing_runs(here)

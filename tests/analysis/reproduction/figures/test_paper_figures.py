@@ -16,6 +16,7 @@ from PIL import Image
 from analysis.clustering_heads.labels import CircuitLabel
 from analysis.clustering_heads.transfer_design import TransferDesign
 from analysis.output.results import write_result
+from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
 from analysis.reproduction.figures import (
     attention_figures,
     circuit_figures,
@@ -45,7 +46,6 @@ from analysis.reproduction.figures.run_rules import (
     runs_with_seeds,
 )
 from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
 from analysis.transitions import ablations, loss_events
 from analysis.transitions.spike_attribution import training_sequences
 from analysis.transitions.spike_replays import SpikeExamination

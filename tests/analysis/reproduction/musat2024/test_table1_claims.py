@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from analysis.reproduction.rule import combine_verdicts
 
 from analysis.structures.printed_tables import TABLE_1
-from analysis.reproduction.rule import combine_verdicts
 from tests.analysis.reproduction.judging import (
     NO,
     OPEN,

@@ -4,6 +4,7 @@ made evidence."""
 import numpy as np
 import pytest
 import xarray as xr
+from analysis.reproduction.rule import combine_verdicts
 
 from analysis.forces.alignment import embedding_pair_sums
 from analysis.reproduction.musat2024 import (
@@ -12,7 +13,6 @@ from analysis.reproduction.musat2024 import (
     weight_decay_claims,
 )
 from analysis.reproduction.musat2024.networks import DECAYS
-from analysis.reproduction.rule import combine_verdicts
 from dynamics import all_pairs, simulate
 from tests.analysis.reproduction.judging import (
     NO,

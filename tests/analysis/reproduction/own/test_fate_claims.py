@@ -1,10 +1,12 @@
-"""Verdicts on what decides the end of a run, for made numbers of copies."""
+"""What the first and later states explain of the end of a run, for made numbers of
+copies."""
 
 import numpy as np
 import pytest
 
+from analysis.reproduction.claim import Verdict
 from analysis.reproduction.own import fate_claims
-from tests.analysis.reproduction.judging import OPEN, YES, dataset, part_verdicts
+from tests.analysis.reproduction.evidence_by_hand import dataset, judged
 
 
 def evidence(committor, outcome):
@@ -19,22 +21,22 @@ def evidence(committor, outcome):
 @pytest.mark.parametrize("claim", ["particles", "networks"])
 def test_verdicts_follow_what_the_first_state_decides(claim):
     name, outcome = f"OWN.fate-{claim}", np.arange(60) % 2
-    decided = set(part_verdicts(name, evidence(0.99 * outcome, outcome)))
-    undecided = set(part_verdicts(name, evidence(np.full(60, 0.5), outcome)))
-    assert (decided, undecided) == ({YES}, {OPEN})
+    decided = judged(name, evidence(0.99 * outcome, outcome))
+    undecided = judged(name, evidence(np.full(60, 0.5), outcome))
+    assert {one.verdict for one in decided} == {Verdict.HOLDS}
+    assert Verdict.HOLDS not in {one.verdict for one in undecided}
 
 
-def test_estimates_of_a_start_that_decides_half():
+def test_a_start_that_decides_half():
     outcome = np.array([1] * 20 + [0] * 20)
     committor = np.array([1.0] * 10 + [0.5] * 10 + [0.0] * 10 + [0.5] * 10)
     data = evidence(committor, outcome)
-    firm = fate_claims.firm_runs(data, "displaced by 1%")
-    assert (firm.value, firm.count) == (50, 40)
-    explained = fate_claims.explained_by_start(data, "displaced by 1%")
-    assert explained.note == "20 of 40 end so"
+    left, explained, _ = judged("OWN.fate-sparse", data)
     # between runs 0.125 (1/4 - 1/8), within runs 1/8
-    assert explained.value == pytest.approx(50, abs=3)
-    assert part_verdicts("OWN.fate-sparse", data) == [YES] * 2
+    assert explained.estimate.value == pytest.approx(50, abs=3)
+    assert left.estimate.value == pytest.approx(100 - explained.estimate.value)
+    assert left.estimate.interval.low == 100 - explained.estimate.interval.high
+    assert {left.verdict, explained.verdict} == {Verdict.HOLDS}
 
 
 def test_a_state_that_explains_more_than_an_earlier_one(generator):
@@ -47,6 +49,5 @@ def test_a_state_that_explains_more_than_an_earlier_one(generator):
     gain = fate_claims.explained_gain(data, 0, 2)
     # all of 0.25 between runs: 0.2025; within: 0.0475
     assert gain.value == pytest.approx(81, abs=4)
-    assert part_verdicts("OWN.fate-epochs", data) == [YES] * 2
-    reverse = data.assign(committor=(("epoch", "run"), committors[::-1]))
-    assert part_verdicts("OWN.fate-epochs", reverse) == [OPEN] * 2
+    gains = judged("OWN.fate-epochs", data)
+    assert [one.verdict for one in gains] == [Verdict.HOLDS] * 2

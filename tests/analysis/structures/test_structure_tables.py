@@ -6,15 +6,15 @@ import dataclasses
 import numpy as np
 import pytest
 
+from analysis.statistics.intervals import mean_interval
+from analysis.structures.circles_and_grids import count_imperfections
+from analysis.structures.printed_tables import TABLE_1, TABLE_2
 from analysis.structures.structure_tables import (
     ca_table_row,
     network_columns,
     print_ca_table,
     printed_row,
 )
-from analysis.structures.printed_tables import TABLE_1, TABLE_2
-from analysis.statistics.intervals import mean_interval
-from analysis.structures.circles_and_grids import count_imperfections
 from dynamics import ModularSettings, ParticleSettings, simulate
 from tests.polygons import polygon
 
@@ -31,11 +31,9 @@ def test_table_2_is_within_the_papers_intervals(fa, circles, imperfections, caps
     row = ca_table_row(simulate(ParticleSettings(fa=fa), runs=1000, every=100))
     assert circles[0] <= row["circles_percent"] <= circles[1]
     assert imperfections[0] <= row["imperfections"] <= imperfections[1]
-    assert TABLE_2[fa]["imperfections"].startswith(row["paper_imperfections"])
+    assert TABLE_2[fa].imperfections.startswith(row["paper_imperfections"])
     print_ca_table([row], None)
-    assert (
-        capsys.readouterr().out.splitlines()[-1].endswith(TABLE_2[fa]["imperfections"])
-    )
+    assert capsys.readouterr().out.splitlines()[-1].endswith(TABLE_2[fa].imperfections)
 
 
 def test_printed_rows_are_of_the_papers_settings_only():
