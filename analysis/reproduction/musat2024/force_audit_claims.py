@@ -138,7 +138,7 @@ ATTRACTION = Claim(
 REPULSION = Claim(
     "CA.s5.1.repulsion",
     "section 5.1",
-    "create a gradient that will push",
+    "This decision boundary will create a gradient that will push",
     "The gradient repels pair sums of different classes from each other.",
     tuple(
         field_weight("unlike_repulsion", "repulsion of different classes", epoch)
@@ -146,7 +146,7 @@ REPULSION = Claim(
     ),
     "Fitted as the attraction (CA.s5.1.attraction): the sum over all pair sums, as in"
     " the particle simulation. The paper argues for two neighbours.",
-    summary="and repels those of different classes",
+    summary="the gradient repels pair sums of different classes",
 )
 
 
@@ -276,7 +276,6 @@ OWN_AUDIT = Claim(
         explained_number(20, half=True),
         explained_number(100, half=False),
         explained_number(20, half=False),
-        explained_number(2000, half=False),
     ),
     f"{FIT} So the particles are a model of training, not the law of its gradient.",
     summary="the forces explain less than half of the true gradient",
