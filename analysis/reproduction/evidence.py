@@ -31,6 +31,7 @@ from dynamics.provenance import git_commit, package_versions
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
+    Settings,
     SparseSettings,
     TransformerSettings,
 )
@@ -88,9 +89,16 @@ def evidence_path(experiment: Experiment, params: Params, runner: Runner) -> Pat
         [runner.path(need).stem for need in experiment.ensembles(params)],
         systems,
     ]
-    content = json.dumps(identity, sort_keys=True, default=dataclasses.asdict)
+    content = json.dumps(identity, sort_keys=True, default=_settings_with_values)
     digest = hashlib.sha256(content.encode()).hexdigest()[:12]
     return runner.evidence / f"{experiment.name}-{digest}.nc"
+
+
+def _settings_with_values(settings: Settings) -> dict[str, Any]:
+    """The settings without those that are None, so that one that is added later changes
+    no names of evidence."""
+    values = dataclasses.asdict(settings)
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def load_evidence(path: Path) -> xr.Dataset | None:

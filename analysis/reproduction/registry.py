@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from analysis.reproduction.claim import Claim
 from analysis.reproduction.experiment import Experiment
-from analysis.reproduction.musat2024 import table1_claims
+from analysis.reproduction.musat2024 import (
+    appendix_f_claims,
+    classifier_claims,
+    decay_by_part_claims,
+    force_audit_claims,
+    particle_claims,
+    table1_claims,
+    weight_angle_claims,
+    weight_decay_claims,
+)
 from analysis.reproduction.nanda2023 import grokking_claims, weight_decay_claims
 from analysis.reproduction.odonnat2024 import (
     ablation_claims,
@@ -37,6 +46,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         table1_claims.TABLE_1,
+        weight_decay_claims.FIGURE_6,
+        decay_by_part_claims.DECAY_BY_PART,
+        particle_claims.TABLE_2,
+        classifier_claims.CLASSIFIER,
+        weight_angle_claims.WEIGHT_ANGLES,
+        appendix_f_claims.APPENDIX_F,
+        force_audit_claims.AUDIT,
         sensitivity_claims.SENSITIVITY,
         pair_law_claims.EXPERIMENT,
         scaling_claims.EXPERIMENT,

@@ -18,8 +18,6 @@ from analysis.reproduction.experiment import (
     experiment_runs,
     measure_ensembles,
 )
-from analysis.structures.circles_and_grids import count_imperfections
-from dynamics.randomness import random_stream
 from dynamics.settings import ModularSettings
 
 DECAYS = (0.0, 0.3, 0.6, 1.0)
@@ -27,9 +25,6 @@ DECAYS = (0.0, 0.3, 0.6, 1.0)
 DIMS = ("weight_decay", "run")
 OTHERS = "non-circles"
 """What the networks are that do not end as circles."""
-SHUFFLES = 20
-"""Number of random permutations of the tokens, from which the imperfections expected by
-chance are computed."""
 
 
 def ensembles(
@@ -95,17 +90,6 @@ def circles_minus_others(
     """Mean of a quantity over circles less that over the others."""
     values, circle = (evidence[one].transpose(*DIMS).values for one in (name, "circle"))
     return difference_within_decays(unit * values, circle == 1, circle == 0)
-
-
-def shuffled_imperfections(embedding: np.ndarray) -> np.ndarray:
-    """Mean grid imperfections of the same positions with tokens permuted at random:
-    (run, token, axis) -> (run,)."""
-    generator = random_stream(0, "verify/tokens")
-    permuted = [
-        count_imperfections(embedding[:, generator.permutation(embedding.shape[1])])
-        for _ in range(SHUFFLES)
-    ]
-    return np.mean(permuted, axis=0)
 
 
 def at_epoch(evidence: xr.Dataset, epoch: int) -> xr.Dataset:
