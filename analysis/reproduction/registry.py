@@ -14,7 +14,7 @@ from analysis.reproduction.musat2024 import (
     particle_claims,
     table1_claims,
     weight_angle_claims,
-    weight_decay_claims,
+    weight_size_claims,
 )
 from analysis.reproduction.nanda2023 import grokking_claims, weight_decay_claims
 from analysis.reproduction.odonnat2024 import (
@@ -36,7 +36,6 @@ from analysis.reproduction.own import (
     fate_claims,
     pair_law_claims,
     scaling_claims,
-    sensitivity_claims,
 )
 from analysis.reproduction.papers import PAPERS
 from analysis.reproduction.zhong2023 import attention_rate_claims
@@ -46,14 +45,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         table1_claims.TABLE_1,
-        weight_decay_claims.FIGURE_6,
+        weight_size_claims.FIGURE_6,
         decay_by_part_claims.DECAY_BY_PART,
         particle_claims.TABLE_2,
         classifier_claims.CLASSIFIER,
         weight_angle_claims.WEIGHT_ANGLES,
         appendix_f_claims.APPENDIX_F,
         force_audit_claims.AUDIT,
-        sensitivity_claims.SENSITIVITY,
         pair_law_claims.EXPERIMENT,
         scaling_claims.EXPERIMENT,
         ideal_circuit_claims.IDEAL,

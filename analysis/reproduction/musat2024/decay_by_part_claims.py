@@ -92,7 +92,7 @@ LINK = Claim(
         Number(
             lambda evidence: accuracy_change(evidence, "classifier"),
             Sign.POSITIVE,
-            "validation accuracy, the same difference",
+            "validation accuracy, decay of the classifier only less decay of nothing",
             "points",
         ),
         Number(
@@ -103,7 +103,7 @@ LINK = Claim(
         Number(
             lambda evidence: accuracy_change(evidence, "embedding"),
             Sign.POSITIVE,
-            "validation accuracy, the same difference",
+            "validation accuracy, decay of the embedding only less decay of nothing",
             "points",
         ),
         Number(
