@@ -14,6 +14,11 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.clustering_heads import transfer_design
+from analysis.reproduction.experiment import (
+    RequiredRuns,
+    Size,
+    SizeOverrides,
+)
 from analysis.reproduction.figures import ensemble_figures, figure, framing
 from analysis.reproduction.figures.figure import PaperFigure, RequiredResult
 from analysis.reproduction.figures.figure_runs import (
@@ -23,11 +28,6 @@ from analysis.reproduction.figures.figure_runs import (
 )
 from analysis.reproduction.figures.register import get_paper_figure
 from analysis.reproduction.results import ClaimResult
-from analysis.reproduction.experiment import (
-    RequiredRuns,
-    Size,
-    SizeOverrides,
-)
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.ensemble import run_path
 from dynamics.errors import TrajectoryError
@@ -120,10 +120,8 @@ def _draw(
         except (TrajectoryError, SettingsError):
             continue  # the runs are too few, or too short, for this figure
         framing.save_small_png(drawn.figure, folder / f"{chosen.name}.png")
-        title = figure.paper_figure_title(chosen, drawn)
-        caption = figure.paper_figure_caption(drawn)
-        alt = figure.paper_figure_alt(drawn)
-        return Picture(chosen.name, claim, title, caption, alt)
+        title, alt = chosen.title(drawn), chosen.alternative_text(drawn)
+        return Picture(chosen.name, claim, title, drawn.caption, alt)
     return None
 
 
