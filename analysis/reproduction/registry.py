@@ -10,11 +10,11 @@ from analysis.reproduction.musat2024 import (
     appendix_f_claims,
     classifier_claims,
     decay_by_part_claims,
+    figure6_claims,
     force_audit_claims,
     particle_claims,
     table1_claims,
     weight_angle_claims,
-    weight_size_claims,
 )
 from analysis.reproduction.nanda2023 import grokking_claims, weight_decay_claims
 from analysis.reproduction.odonnat2024 import (
@@ -45,7 +45,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         table1_claims.TABLE_1,
-        weight_size_claims.FIGURE_6,
+        figure6_claims.FIGURE_6,
         decay_by_part_claims.DECAY_BY_PART,
         particle_claims.TABLE_2,
         classifier_claims.CLASSIFIER,

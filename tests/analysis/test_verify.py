@@ -153,7 +153,7 @@ def test_evidence_path_depends_on_all_settings(monkeypatch):
         changed = dataclasses.replace(experiment, **changes)
         return evidence_path(changed, {"runs": runs}, runner)
 
-    paths = [path(), path(runs=7), path(SMALL), path(version=2)]
+    paths = [path(), path(runs=7), path(SMALL), path(version=3)]
     paths.append(path(depends={"moments": [20, 100]}))
     with monkeypatch.context() as patch:
         patch.setattr(ParticleSystem, "numerics_version", 99)

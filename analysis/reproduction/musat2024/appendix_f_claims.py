@@ -78,18 +78,31 @@ def projection_distances(x: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def structured_projections(evidence: xr.Dataset, dim: int) -> Estimate:
-    """`nearer_than_renamed` of the nearest projection of networks with embeddings of
-    `dim` axes."""
-    return end_states.nearer_than_renamed(evidence.sel(dim=dim), "networks")
-
-
-def imperfection_difference(evidence: xr.Dataset, dim: int) -> Estimate:
-    """Mean imperfections less those with tokens permuted at random."""
-    row = evidence.sel(dim=dim)
-    return estimates.paired_difference(
-        row["imperfections"], row["chance_imperfections"], "networks"
+def structured_projections(dim: int) -> Number:
+    """How many networks with embeddings of `dim` axes have a projection that is nearer
+    to a perfect structure than with renamed tokens."""
+    return Number(
+        lambda evidence: end_states.nearer_than_renamed(
+            evidence.sel(dim=dim), "networks"
+        ),
+        Sign.POSITIVE,
+        "networks with a projection nearer to a circle or grid than any with renamed"
+        f" tokens, less half; D = {dim}",
+        "points",
     )
+
+
+def imperfection_difference(dim: int) -> Number:
+    """Mean imperfections less those with tokens permuted at random."""
+
+    def difference(evidence: xr.Dataset) -> Estimate:
+        row = evidence.sel(dim=dim)
+        return estimates.paired_difference(
+            row["imperfections"], row["chance_imperfections"], "networks"
+        )
+
+    label = f"imperfections, less with renamed tokens; D = {dim}"
+    return Number(difference, Sign.NEGATIVE, label)
 
 
 STRUCTURES = Claim(
@@ -98,26 +111,7 @@ STRUCTURES = Claim(
     "similar structures emerge in higher-dimensional embedding spaces",
     "Embeddings of three and four dimensions form similar grids or circles, which"
     " projections on two axes show.",
-    (
-        *(
-            Number(
-                lambda evidence, dim=dim: structured_projections(evidence, dim),
-                Sign.POSITIVE,
-                "networks with a projection nearer to a circle or grid than any with"
-                f" renamed tokens, less half; D = {dim}",
-                "points",
-            )
-            for dim in HIGHER
-        ),
-        *(
-            Number(
-                lambda evidence, dim=dim: imperfection_difference(evidence, dim),
-                Sign.NEGATIVE,
-                f"imperfections, less with renamed tokens; D = {dim}",
-            )
-            for dim in HIGHER
-        ),
-    ),
+    (*map(structured_projections, HIGHER), *map(imperfection_difference, HIGHER)),
     "Weight decay 1, as in the paper, which shows fifteen networks. Projections are on"
     " pairs of the embedding's own axes, as there, and of its principal ones. Fifty"
     " points are the most.",
@@ -129,8 +123,8 @@ APPENDIX_F = Experiment(
     "ca.appF",
     "structures of networks with embeddings of three and four axes",
     measure,
-    quick=Sizing(5, {"runs": 40}),
-    default=Sizing(12, {"runs": 100}),
+    quick=Sizing(4, {"runs": 40}),
+    default=Sizing(6, {"runs": 100}),
     ensembles=ensembles,
     depends={"shuffles": SHUFFLES, "starts": GRID_SEARCH_STARTS},
     version=2,

@@ -143,8 +143,8 @@ CLASSIFIER = Experiment(
     "ca.classifier",
     "pair sums and the classifier of networks at the end, at four weight decays",
     measure,
-    quick=Sizing(3, {"runs": 100}),
-    default=Sizing(18, {"runs": 1000, "every": 0}),
+    quick=Sizing(2, {"runs": 100}),
+    default=Sizing(9, {"runs": 1000, "every": 0}),
     ensembles=networks.ensembles,
     depends={
         "angles": pair_sum_classifier.ANGLES,

@@ -1,7 +1,7 @@
 """CA sections 5 and 7: the forces between pair sums against the true gradient of the
 embeddings, and the power of the distance in each."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
@@ -70,9 +70,10 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     # the last ensemble has weight decay 1
     laws = [_distance_laws(trajectory, frame) for frame in at]
     evidence = xr.concat(rows, "weight_decay").merge(xr.concat(laws, "epoch"))
-    coords = {"weight_decay": networks.DECAYS, "epoch": trajectory["step"].values[at]}
-    coords |= {f"{kind}_power": powers for kind, powers in POWERS.items()}
-    return evidence.assign_coords({name: list(item) for name, item in coords.items()})
+    powers = {f"{kind}_power": list(values) for kind, values in POWERS.items()}
+    return evidence.assign_coords(
+        weight_decay=list(networks.DECAYS), epoch=trajectory["step"].values[at]
+    ).assign_coords(powers)
 
 
 def _audit(trajectory: xr.Dataset, at: list[int]) -> xr.Dataset:
@@ -93,60 +94,59 @@ def _distance_laws(trajectory: xr.Dataset, at: int) -> xr.Dataset:
     gradients = pair_sum_gradients(classifier)
     runs = zip(classifier.sums, classifier.right, gradients, strict=True)
     fits = [distance_laws.distance_law_fits(*run) for run in runs]
-    laws = {}
+    laws = xr.Dataset()
     for place, (kind, powers) in enumerate(POWERS.items()):
         values = np.reshape([fit[place] for fit in fits], (-1, len(powers)))
         words = f"R² of the four fields by the power of {kind}"
         columns = {f"by_{kind}": (expand_to_runs(values, finite), words)}
-        laws |= described(("run", f"{kind}_power"), columns).data_vars
-    return xr.Dataset(laws)
+        laws = laws.merge(described(("run", f"{kind}_power"), columns))
+    return laws
 
 
 # ------------------------------------------------------------------------ signs and laws
 
 
-def field_weight(evidence: xr.Dataset, field: str, epoch: int) -> Estimate:
+def field_weight(field: str, words: str, epoch: int) -> Number:
     """Mean weight of a field at weight decay 1."""
-    here = networks.at_epoch(evidence, epoch).sel(field=field, weight_decay=1.0)
-    return estimates.estimate_mean(here["weight"], "networks")
 
+    def weight(evidence: xr.Dataset) -> Estimate:
+        here = networks.at_epoch(evidence, epoch).sel(field=field, weight_decay=1.0)
+        return estimates.estimate_mean(here["weight"], "networks")
 
-def sign_numbers(field: str, words: str) -> tuple[Number, ...]:
-    """The weight of a field at the epochs at which structures form."""
-    return tuple(
-        Number(
-            lambda evidence, epoch=epoch: field_weight(evidence, field, epoch),
-            Sign.POSITIVE,
-            f"{words} in the gradient, as a part of its size; epoch {epoch}",
-            digits=2,
-        )
-        for epoch in FORMING
-    )
+    label = f"weight of the {words} in the gradient, epoch {epoch}"
+    return Number(weight, Sign.POSITIVE, label, digits=2)
 
 
 FIT = (
-    "All four fields of equations 2 to 4 are fitted to the negative gradient of the"
-    " loss, without its parts along a shift and a change of size of all embeddings;"
-    " weight decay 1."
+    "All four fields of equations 2 to 4 are fitted together to the negative gradient"
+    " of the loss, without its parts along a shift and a change of size of all"
+    " embeddings; weight decay 1. A weight is the size of a fitted field over that of"
+    " the gradient."
 )
 ATTRACTION = Claim(
     "CA.s5.1.attraction",
     "section 5.1",
     "Both pair sums will be attracted towards the point of maximum classification",
     "The gradient attracts pair sums of the same class to each other.",
-    sign_numbers("like_attraction", "attraction of pair sums of the same class"),
-    f"{FIT} It is the largest of the four fields.",
+    tuple(
+        field_weight("like_attraction", "attraction of pair sums of a class", epoch)
+        for epoch in FORMING
+    ),
+    FIT,
     summary="the gradient attracts pair sums of one class",
 )
 REPULSION = Claim(
     "CA.s5.1.repulsion",
     "section 5.1",
-    "create a gradient that will push",
+    "This decision boundary will create a gradient that will push",
     "The gradient repels pair sums of different classes from each other.",
-    sign_numbers("unlike_repulsion", "repulsion of pair sums of different classes"),
-    f"{FIT} The sum over all pair sums, as in the particle simulation; of two nearest"
-    " neighbours of different classes hardly more than half are pushed apart.",
-    summary="and repels those of different classes",
+    tuple(
+        field_weight("unlike_repulsion", "repulsion of different classes", epoch)
+        for epoch in FORMING
+    ),
+    "Fitted as the attraction (CA.s5.1.attraction): the sum over all pair sums, as in"
+    " the particle simulation. The paper argues for two neighbours.",
+    summary="the gradient repels pair sums of different classes",
 )
 
 
@@ -166,16 +166,13 @@ def best_power(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
     return Estimate(jackknife_runs(vertex, len(curves)), len(curves), "networks")
 
 
-def power_numbers(kind: str, expected: PrintedNumber, words: str) -> tuple[Number, ...]:
-    """The best power of a force at the epochs at which structures form."""
-    return tuple(
-        Number(
-            lambda evidence, epoch=epoch: best_power(evidence, kind, epoch),
-            expected,
-            f"{words}, epoch {epoch}",
-            digits=2,
-        )
-        for epoch in FORMING
+def power_number(kind: str, expected: PrintedNumber, words: str, epoch: int) -> Number:
+    """The best power of a force."""
+    return Number(
+        lambda evidence: best_power(evidence, kind, epoch),
+        expected,
+        f"{words}, epoch {epoch}",
+        digits=2,
     )
 
 
@@ -184,9 +181,14 @@ CONSTANT = Claim(
     "section 5.1, equation 3",
     "We will model this case with a constant gradient towards the other",
     "The attraction of pair sums of the same class does not depend on their distance.",
-    power_numbers("attraction", exact_number(0), "power q of an attraction r^q"),
-    f"The power that, with the other three fields, explains most of the gradient. {FIT}"
-    " The best power is near 0, and a constant explains nearly as much.",
+    tuple(
+        power_number(
+            "attraction", exact_number(0), "power q of an attraction r^q", epoch
+        )
+        for epoch in FORMING
+    ),
+    "The power with which the four fields explain most of the gradient, fitted as in"
+    " CA.s5.1.attraction. It is near 0, and a constant explains nearly as much.",
 )
 INVERSE = Claim(
     "CA.s5.1.inverse",
@@ -194,21 +196,34 @@ INVERSE = Claim(
     "the push will be inversely proportional to the distance between the pair",
     "The repulsion of pair sums of different classes is inversely proportional to their"
     " distance.",
-    power_numbers("repulsion", exact_number(1), "power p of a repulsion 1 / r^p"),
-    f"As for the attraction (CA.s5.1.constant). {FIT} The best repulsion falls more"
-    " slowly with the distance; the paper's explains nearly as much.",
+    tuple(
+        power_number(
+            "repulsion", exact_number(1), "power p of a repulsion 1 / r^p", epoch
+        )
+        for epoch in FORMING
+    ),
+    "The power with which the four fields explain most of the gradient, fitted as in"
+    " CA.s5.1.attraction. The repulsion falls more slowly with the distance, or hardly"
+    " at all; that of the paper explains nearly as much.",
 )
 
 # ------------------------------------------------------------------------ weight decay
 
 
-def weight_change(evidence: xr.Dataset, fields: Iterable[str], epoch: int) -> Estimate:
+def weight_change(fields: Sequence[str], words: str, epoch: int) -> Number:
     """Sum of the weights of some fields at weight decay 1 less that without weight
     decay."""
-    here = networks.at_epoch(evidence, epoch)["weight"]
-    weights = here.sel(field=list(fields)).sum("field", skipna=False)
-    with_decay, without = (weights.sel(weight_decay=decay) for decay in (1.0, 0.0))
-    return estimates.paired_difference(with_decay, without, "seeds")
+
+    def change(evidence: xr.Dataset) -> Estimate:
+        weights = networks.at_epoch(evidence, epoch)["weight"].sel(field=list(fields))
+        decayed, without = (
+            weights.sel(weight_decay=decay).sum("field", skipna=False)
+            for decay in (1.0, 0.0)
+        )
+        return estimates.paired_difference(decayed, without, "seeds")
+
+    label = f"weight of {words}, weight decay 1 less none; epoch {epoch}"
+    return Number(change, Sign.POSITIVE, label, digits=2)
 
 
 FORCES = Claim(
@@ -216,40 +231,38 @@ FORCES = Claim(
     "section 7",
     "strengthening the clustering force and by introducing the alignment force",
     "Weight decay strengthens the clustering force and introduces the alignment force.",
-    tuple(
-        Number(
-            lambda evidence, fields=fields, epoch=epoch: weight_change(
-                evidence, fields, epoch
-            ),
-            Sign.POSITIVE,
-            f"{words} in the gradient, weight decay 1 less none; epoch {epoch}",
-            digits=2,
-        )
-        for epoch in (100, 2000)
-        for fields, words in ((CLUSTERING, "clustering"), (ALIGNMENT, "alignment"))
+    (
+        weight_change(CLUSTERING, "clustering", 100),
+        weight_change(ALIGNMENT, "alignment", 100),
+        weight_change(CLUSTERING, "clustering", 2000),
+        weight_change(ALIGNMENT, "alignment", 2000),
     ),
-    "Parts of the gradient, not sizes of the force; the optimizer divides by the size."
-    " A part is the sum over two of the four fitted fields: attraction and repulsion,"
-    " or the two alignments. Structures form at epoch 100 and have formed at epoch"
-    " 2000.",
+    "Weights as in CA.s5.1.attraction, of attraction and repulsion together, and of"
+    " both alignments together: parts of the gradient, by whose size the optimizer"
+    " divides, and not sizes of forces. Structures form at epoch 100 and have formed at"
+    " epoch 2000.",
     summary="weight decay strengthens clustering and introduces alignment",
 )
 
 # ------------------------------------------------------------------------- own results
 
 
-def explained_difference(evidence: xr.Dataset, epoch: int) -> Estimate:
-    """R² of the four fields less that with renamed tokens, at weight decay 1."""
-    here = networks.at_epoch(evidence, epoch).sel(weight_decay=1.0)
-    return estimates.paired_difference(
-        here["r_squared"], here["renamed_r_squared"], "networks"
-    )
+def explained_number(epoch: int, half: bool) -> Number:
+    """R² of the four fields at weight decay 1, less one half or less that with renamed
+    tokens."""
 
+    def difference(evidence: xr.Dataset) -> Estimate:
+        here = networks.at_epoch(evidence, epoch).sel(weight_decay=1.0)
+        if half:
+            return estimates.estimate_mean(here["r_squared"] - 0.5, "networks")
+        return estimates.paired_difference(
+            here["r_squared"], here["renamed_r_squared"], "networks"
+        )
 
-def explained_less_half(evidence: xr.Dataset, epoch: int) -> Estimate:
-    """R² of the four fields less one half, at weight decay 1."""
-    here = networks.at_epoch(evidence, epoch).sel(weight_decay=1.0)
-    return estimates.estimate_mean(here["r_squared"] - 0.5, "networks")
+    than = "one half" if half else "with renamed tokens"
+    label = f"R² of the four fields, less {than}; epoch {epoch}"
+    sign = Sign.NEGATIVE if half else Sign.POSITIVE
+    return Number(difference, sign, label, digits=2)
 
 
 OWN_AUDIT = Claim(
@@ -259,24 +272,10 @@ OWN_AUDIT = Claim(
     "CA's forces explain a part of the true gradient that is not due to chance, but"
     " less than half of it.",
     (
-        *(
-            Number(
-                lambda evidence, epoch=epoch: explained_less_half(evidence, epoch),
-                Sign.NEGATIVE,
-                f"R² of the four fields, less one half; epoch {epoch}",
-                digits=2,
-            )
-            for epoch in FORMING
-        ),
-        *(
-            Number(
-                lambda evidence, epoch=epoch: explained_difference(evidence, epoch),
-                Sign.POSITIVE,
-                f"R² of the four fields, less with renamed tokens; epoch {epoch}",
-                digits=2,
-            )
-            for epoch in (*FORMING, 2000)
-        ),
+        explained_number(100, half=True),
+        explained_number(20, half=True),
+        explained_number(100, half=False),
+        explained_number(20, half=False),
     ),
     f"{FIT} So the particles are a model of training, not the law of its gradient.",
     summary="the forces explain less than half of the true gradient",
@@ -287,8 +286,8 @@ AUDIT = Experiment(
     "how much of the true gradient of the embeddings the formulae of the forces"
     " explain, and the power of the distance in each",
     measure,
-    quick=Sizing(12, {"runs": 100, "audited": 40}),
-    default=Sizing(28, {"runs": 100}),
+    quick=Sizing(5, {"runs": 100, "audited": 40}),
+    default=Sizing(12, {"runs": 100}),
     ensembles=networks.ensembles,
     depends={"moments": MOMENTS, "renamings": RENAMINGS, **POWERS},
     version=3,

@@ -1,12 +1,12 @@
-"""CA section 5.2: whether hidden weights point at pair sums, in circles of several
-numbers of tokens."""
+"""CA section 5.2: whether hidden weights, or the boundaries at which hidden units become
+active, point at pair sums, in circles of several numbers of tokens."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 
-from analysis.forces.alignment import DIRECTIONS, weight_angles
+from analysis.forces.alignment import DIRECTIONS, boundary_angles, weight_angles
 from analysis.reproduction import estimates
 from analysis.reproduction.claim import Claim, Number, Sign
 from analysis.reproduction.estimates import Estimate
@@ -45,26 +45,38 @@ def _measure_circles(trajectory: xr.Dataset) -> xr.Dataset:
     end = frame_values(trajectory, "embedding", -1)
     circles = np.flatnonzero(not_diverged(trajectory) & is_circle(end))
     of = load_classifier(trajectory.isel(run=circles), -1)
-    angle, random = weight_angles(of.sums, of.hidden, of.bias)
+    units = (of.sums, of.hidden, of.bias)
     n = end.shape[1]
     corners = n // np.gcd(dominant_frequency(power_fractions(end[circles])), n)
-    return described(
-        "circle",
-        {
-            "angle": (angle, "mean angle of weights and nearest pair sum, degrees"),
-            "random": (random, "the same of random directions, degrees"),
-            "tokens": (np.full(len(circles), n), "number of tokens N"),
-            "corners": (corners, "number of corners of the polygon of tokens"),
-        },
+    columns = {
+        "tokens": (np.full(len(circles), n), "number of tokens N"),
+        "corners": (corners, "number of corners of the polygon of tokens"),
+    }
+    for name, angles in (("weight", weight_angles), ("boundary", boundary_angles)):
+        angle, random = angles(*units)
+        words = f"mean angle of the {name} and the nearest pair sum over that of random"
+        columns[name] = (angle / random, f"{words} directions")
+    return described("circle", columns)
+
+
+def angle_excess(name: str, words: str, remainder: int | None = None) -> Number:
+    """How much larger the angle of weights or boundaries is than that of random
+    directions, in percent: of circles of 17 tokens, or of polygons whose number of
+    corners has a remainder modulo 2."""
+
+    def excess(evidence: xr.Dataset) -> Estimate:
+        chosen = evidence["tokens"] == 17
+        if remainder is not None:
+            chosen = evidence["corners"] % 2 == remainder
+        return estimates.estimate_mean(
+            100 * (evidence[name][chosen.values] - 1), "circles"
+        )
+
+    label = (
+        f"angle between {words} and the nearest pair sum, over that of random"
+        " directions, less 1"
     )
-
-
-def angle_excess(evidence: xr.Dataset, chosen: xr.DataArray) -> Estimate:
-    """How much larger the angle is than that of random directions, in percent, over
-    chosen circles."""
-    circles = evidence.isel(circle=chosen.values)
-    excess = 100 * (circles["angle"] / circles["random"] - 1)
-    return estimates.estimate_mean(excess, "circles")
+    return Number(excess, Sign.NEGATIVE, label, "%")
 
 
 ALIGNMENT = Claim(
@@ -73,44 +85,44 @@ ALIGNMENT = Claim(
     "the weight vectors of the linear layer will tend to align with",
     "In circles the weights of hidden units tend to point at pair sums.",
     (
-        Number(
-            lambda evidence: angle_excess(evidence, evidence["tokens"] == 17),
-            Sign.NEGATIVE,
-            "angle between weights and the nearest pair sum, over that of random"
-            " directions, less 1; N = 17",
-            "%",
-        ),
-        Number(
-            lambda evidence: angle_excess(evidence, evidence["corners"] % 2 == 1),
-            Sign.NEGATIVE,
-            "the same, polygons with an odd number of corners, N = 5 to 18",
-            "%",
-        ),
-        Number(
-            lambda evidence: angle_excess(evidence, evidence["corners"] % 2 == 0),
-            Sign.NEGATIVE,
-            "the same, even number of corners",
-            "%",
-        ),
+        angle_excess("weight", "weights of N = 17"),
+        angle_excess("weight", "weights of polygons with odd corners", 1),
+        angle_excess("weight", "weights of polygons with even corners", 0),
     ),
-    "At the end of training with weight decay 1; N = 17 is the paper's. The angles are"
-    " a few degrees, since pair sums surround the origin. Units place their boundary,"
-    " not their weights, on a pair sum: if the polygon has an odd number of corners,"
-    " the weights then point midway between two others.",
+    "At the end of training with weight decay 1; N = 17 is the paper's, the others are"
+    " from 5 to 18. The angles are a few degrees, since pair sums surround the origin."
+    " OWN.boundaries-align explains the difference between odd and even numbers of"
+    " corners.",
+    figure="ca6",
+)
+BOUNDARIES = Claim(
+    "OWN.boundaries-align",
+    "",
+    "",
+    "In circles the boundaries of hidden units, rather than their weights, point at"
+    " pair sums.",
+    (
+        angle_excess("boundary", "boundaries of polygons with odd corners", 1),
+        angle_excess("boundary", "boundaries of polygons with even corners", 0),
+    ),
+    "A boundary is the line through the origin on one side of which a unit without bias"
+    " is active; weights are perpendicular to it. In a polygon with an even number of"
+    " corners this direction is that of another pair sum, so weights point at one too;"
+    " with an odd number it is midway between two.",
+    summary="hidden units place their boundaries on pair sums",
     figure="ca6",
 )
 
 WEIGHT_ANGLES = Experiment(
     "ca.weight-angles",
-    "angles between hidden weights and pair sums in circles of N = 5 to 18 tokens,"
-    " weight decay 1",
+    "angles between hidden units and pair sums in circles of N = 5 to 18 tokens, weight"
+    " decay 1",
     measure,
     quick=Sizing(1, {"tokens": [13, 16, 17], "runs": 100}, "three values of N"),
-    default=Sizing(5, {"tokens": list(TOKENS), "runs": 200}),
-    full=Sizing(25, {"tokens": list(TOKENS), "runs": 1000}),
+    default=Sizing(2, {"tokens": list(TOKENS), "runs": 200}),
     ensembles=ensembles,
     depends={"directions": DIRECTIONS},
     version=2,
     command="python -m analysis.weights",
-    claims=(ALIGNMENT,),
+    claims=(ALIGNMENT, BOUNDARIES),
 )

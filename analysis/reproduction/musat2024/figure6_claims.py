@@ -18,7 +18,6 @@ from analysis.reproduction.experiment import (
     frame_values,
 )
 from analysis.reproduction.musat2024 import networks
-from analysis.statistics.intervals import Interval
 from analysis.structures.procrustes import procrustes_distance
 
 DECAYS = (0.0, 1.0)
@@ -57,12 +56,12 @@ def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     }
 
 
-def ratio_without_decay(evidence: xr.Dataset, name: str, over: str = "") -> Estimate:
-    """Logarithm of a quantity without weight decay over that at weight decay 1; or of
-    this ratio over that of another quantity."""
+def excess_without_decay(evidence: xr.Dataset, name: str, over: str = "") -> Estimate:
+    """How much larger a quantity, or its ratio to another one, is without weight decay
+    than at weight decay 1, in percent."""
     row = evidence[name] / evidence[over] if over else evidence[name]
-    ratio = estimates.paired_ratio(*(row.sel(weight_decay=one) for one in DECAYS))
-    return ratio._replace(interval=Interval(*np.log(ratio.interval)))
+    without, decayed = (row.sel(weight_decay=decay) for decay in DECAYS)
+    return estimates.percent_change(estimates.paired_ratio(without, decayed, "seeds"))
 
 
 LIMITS = Claim(
@@ -72,26 +71,30 @@ LIMITS = Claim(
     "Weight decay limits the weights and biases of the hidden layer, and biases more.",
     (
         Number(
-            lambda evidence: ratio_without_decay(evidence, "weight"),
+            lambda evidence: excess_without_decay(evidence, "weight"),
             Sign.POSITIVE,
-            "mean absolute weight, logarithm of no weight decay over 1",
-            digits=2,
+            "mean absolute weight without weight decay over that at weight decay 1,"
+            " less 1",
+            "%",
+            digits=0,
         ),
         Number(
-            lambda evidence: ratio_without_decay(evidence, "bias"),
+            lambda evidence: excess_without_decay(evidence, "bias"),
             Sign.POSITIVE,
             "the same of biases",
-            digits=2,
+            "%",
+            digits=0,
         ),
         Number(
-            lambda evidence: ratio_without_decay(evidence, "bias", "weight"),
+            lambda evidence: excess_without_decay(evidence, "bias", "weight"),
             Sign.POSITIVE,
-            "biases less weights",
-            digits=2,
+            "ratio of biases over ratio of weights, less 1",
+            "%",
+            digits=0,
         ),
     ),
-    "A logarithm of 1 is a ratio of 2.7. The paper averages ten networks at each weight"
-    " decay and prints no numbers.",
+    "Without weight decay biases are several times larger. The paper averages ten"
+    " networks at each weight decay and prints no numbers.",
     summary="weight decay limits weights and, more strongly, biases",
     figure="ca6",
 )
@@ -102,15 +105,16 @@ HALT = Claim(
     "Without weight decay embeddings move less in the second half of training.",
     (
         Number(
-            lambda evidence: ratio_without_decay(evidence, "movement"),
+            lambda evidence: excess_without_decay(evidence, "movement"),
             Sign.NEGATIVE,
-            "Procrustes distance between the embedding half-way and at the end,"
-            " logarithm of no weight decay over 1",
-            digits=2,
+            "Procrustes distance between the embedding half-way and at the end, without"
+            " weight decay over that at weight decay 1, less 1",
+            "%",
+            digits=0,
         ),
     ),
-    "A change of size, shift or rotation does not count. That the embeddings come to a"
-    " halt is stronger than that they move less: they still move a little.",
+    "A change of size, shift or rotation does not count. That they come to a halt is"
+    " more than that they move less: without weight decay they still move a little.",
     summary="without weight decay embeddings nearly stop",
 )
 
@@ -120,7 +124,7 @@ FIGURE_6 = Experiment(
     " weight decay 1",
     measure,
     quick=Sizing(1, {"runs": 100}),
-    default=Sizing(2, {"runs": 1000, "every": 1000}),
+    default=Sizing(1, {"runs": 1000, "every": 1000}),
     ensembles=ensembles,
     version=3,
     command="python -m analysis.weights",
