@@ -36,6 +36,7 @@ from analysis.reproduction.own import (
     fate_claims,
     pair_law_claims,
     scaling_claims,
+    sensitivity_claims,
 )
 from analysis.reproduction.papers import PAPERS
 from analysis.reproduction.zhong2023 import attention_rate_claims
@@ -52,6 +53,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         weight_angle_claims.WEIGHT_ANGLES,
         appendix_f_claims.APPENDIX_F,
         force_audit_claims.AUDIT,
+        sensitivity_claims.SENSITIVITY,
         pair_law_claims.EXPERIMENT,
         scaling_claims.EXPERIMENT,
         ideal_circuit_claims.IDEAL,

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from analysis.reproduction.experiment import Runner
-from analysis.reproduction.musat2024 import particle_claims
+from analysis.reproduction.own import sensitivity_claims
 from analysis.reproduction.registry import EXPERIMENTS
 
 SEVEN = {"n": 7}
@@ -22,6 +22,7 @@ SIZES = {
     "ca.weight-angles": {"tokens": [3, 4], "runs": 8, "epochs": 100},
     "ca.audit": {**NETWORKS, "moments": [20, 100], "audited": 2},
     "ca.appF": {"runs": 3, "epochs": 100, "settings": SEVEN},
+    "own.sensitivity": {"runs": 4},
     "own.pair-law": {**NETWORKS, "frames": 4},
     "own.scaling": {"sizes": [5, 6, 7], "runs": 30, "steps": 20},
     "ca.table2": {"runs": 8, "settings": SEVEN},
@@ -132,7 +133,7 @@ SIZES = {
         "settings": TRANSFORMER,
     },
 }
-READINGS = ("half the step", "variance 1 per axis", "(i, i) is no pair")
+READINGS = ("defaults", "half the step", "variance 1 per axis", "(i, i) is no pair")
 """Of the other readings of CA section 6: changes of each kind."""
 
 
@@ -152,9 +153,9 @@ class Evidence(dict):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
             patch.setattr(
-                particle_claims,
+                sensitivity_claims,
                 "CHANGES",
-                {reading: particle_claims.CHANGES[reading] for reading in READINGS},
+                {reading: sensitivity_claims.CHANGES[reading] for reading in READINGS},
             )
             self.declared[name] = {
                 self.folder / RUNNER.path(need)
