@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from analysis.reproduction.claim import Verdict
-from analysis.reproduction.musat2024 import particle_claims
-from analysis.reproduction.own import scaling_claims
+from analysis.reproduction.own import scaling_claims, sensitivity_claims
 from analysis.statistics import logistic_fraction
 from tests.analysis.reproduction.evidence_by_hand import dataset, judged
 
@@ -27,18 +26,20 @@ def test_the_power_of_a_transition_is_recovered():
     assert {midpoint.verdict, width.verdict} == {Verdict.HOLDS}
 
 
-def test_the_readings_with_extreme_differences_are_named():
-    shares = {name: [0.0, 0.2, 0.6] for name in particle_claims.CHANGES}
-    shares |= {"twice the step": [0.0, 0.2, 0.7], "half the step": [0.0, 0.3, 0.1]}
+def test_the_reading_with_the_smallest_rise_is_named():
+    shares = {name: [0.0, 0.2, 0.6] for name in sensitivity_claims.CHANGES}
+    shares |= {"defaults": [0.0, 0.2, 0.7], "half the step": [0.0, 0.3, 0.1]}
+    shares["variance not kept"] = [0.0, 0.0, 0.0]  # against the paper's words
     circle = np.arange(200) < 200 * np.array(list(shares.values()))[..., None]
     coords = {"reading": list(shares), "fa": [0.5, 1.0, 2.0]}
-    dims = ("reading", "fa", "run")
-    data = dataset(dims, coords, circle_of_reading=circle.astype(float))
-    rise = particle_claims.smallest_difference(data, 2.0, 1.0)
-    assert (rise.value, rise.note) == (pytest.approx(-20), "half the step")
-    widest = judged("OWN.sensitivity", data)[0].estimate
-    assert widest.value == pytest.approx(60)
-    assert widest.note == "twice the step; half the step"
+    data = dataset(("reading", "fa", "run"), coords, circle=circle.astype(float))
+    rises = judged("OWN.sensitivity.rise", data)
+    values = [one.estimate.value for one in rises]
+    assert values == pytest.approx([10, 20, -20])
+    assert rises[0].estimate.note == "half the step"
+    assert rises[2].verdict is Verdict.CONTRADICTED
+    widest = judged("OWN.sensitivity.numbers", data)[0].estimate
+    assert (widest.value, widest.note) == (pytest.approx(60), "defaults; half the step")
 
 
 def test_laws_are_compared_on_the_same_networks(generator):
