@@ -57,24 +57,33 @@ def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     return end_state(trajectory) | {"accuracy": accuracy}
 
 
-def imperfection_change(evidence: xr.Dataset, part: str) -> Estimate:
+def imperfection_change(part: str, words: str) -> Number:
     """Mean imperfections with weight decay of a part less those with weight decay of
     nothing, over seeds whose networks are circles in neither case."""
-    grids = evidence["imperfections"].where(evidence["circle"] == 0)
-    return estimates.paired_difference(
-        grids.sel(decayed=part),
-        grids.sel(decayed="nothing"),
-        "seeds that are no circles",
-    )
+
+    def change(evidence: xr.Dataset) -> Estimate:
+        grids = evidence["imperfections"].where(evidence["circle"] == 0)
+        decayed, not_decayed = (grids.sel(decayed=one) for one in (part, "nothing"))
+        return estimates.paired_difference(
+            decayed, not_decayed, "seeds that are no circles"
+        )
+
+    label = f"imperfections, decay of {words} less decay of nothing"
+    return Number(change, Sign.NEGATIVE, label)
 
 
-def accuracy_change(evidence: xr.Dataset, part: str) -> Estimate:
+def accuracy_change(part: str, words: str) -> Number:
     """Mean validation accuracy with weight decay of a part less that with weight decay
-    of nothing, in points."""
-    accuracy = evidence["accuracy"]
-    return estimates.paired_difference(
-        accuracy.sel(decayed=part), accuracy.sel(decayed="nothing"), "seeds"
-    )
+    of nothing."""
+
+    def change(evidence: xr.Dataset) -> Estimate:
+        accuracy = evidence["accuracy"]
+        return estimates.paired_difference(
+            accuracy.sel(decayed=part), accuracy.sel(decayed="nothing"), "seeds"
+        )
+
+    label = f"validation accuracy, decay of {words} less decay of nothing"
+    return Number(change, Sign.POSITIVE, label, "points")
 
 
 LINK = Claim(
@@ -84,38 +93,17 @@ LINK = Claim(
     "Weight decay of the classifier alone changes how the embeddings, which are not"
     " decayed, arrange themselves: their grids have fewer imperfections.",
     (
-        Number(
-            lambda evidence: imperfection_change(evidence, "classifier"),
-            Sign.NEGATIVE,
-            "imperfections, decay of the classifier only less decay of nothing",
-        ),
-        Number(
-            lambda evidence: accuracy_change(evidence, "classifier"),
-            Sign.POSITIVE,
-            "validation accuracy, decay of the classifier only less decay of nothing",
-            "points",
-        ),
-        Number(
-            lambda evidence: imperfection_change(evidence, "embedding"),
-            Sign.NEGATIVE,
-            "imperfections, decay of the embedding only less decay of nothing",
-        ),
-        Number(
-            lambda evidence: accuracy_change(evidence, "embedding"),
-            Sign.POSITIVE,
-            "validation accuracy, decay of the embedding only less decay of nothing",
-            "points",
-        ),
-        Number(
-            lambda evidence: imperfection_change(evidence, "all"),
-            Sign.NEGATIVE,
-            "imperfections, decay of all parts less decay of nothing",
-        ),
+        imperfection_change("classifier", "the classifier only"),
+        accuracy_change("classifier", "the classifier only"),
+        imperfection_change("embedding", "the embedding only"),
+        accuracy_change("embedding", "the embedding only"),
+        imperfection_change("all", "all parts"),
     ),
-    "Our own experiment; the paper decays all parts. The classifier is the two layers"
-    " after the embedding. Weight decay is 1, or 0 for the parts that are not decayed."
-    " Networks of one seed start alike and have the same training pairs. Decay of"
-    " either part has a large effect, and decay of both a larger one.",
+    "The paper decays all parts; decay of one part only is our experiment. The"
+    " classifier is the two layers after the embedding. Weight decay is 1, and 0 for"
+    " parts that are not decayed; networks of one seed start alike and have the same"
+    " training pairs. Decay of either part has a large effect, and decay of both a"
+    " larger one.",
     summary="weight decay of one part enables the dynamics of another",
 )
 
@@ -125,7 +113,7 @@ DECAY_BY_PART = Experiment(
     " classifier, of the embedding and of all",
     measure,
     quick=Sizing(1, {"runs": 100}),
-    default=Sizing(5, {"runs": 1000}),
+    default=Sizing(1, {"runs": 1000}),
     ensembles=ensembles,
     command="python -m sims.modular --weight-decay 1 --embedding-weight-decay 0",
     claims=(LINK,),
