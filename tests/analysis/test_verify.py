@@ -168,7 +168,7 @@ def test_evidence_path_depends_on_all_settings(monkeypatch):
 
 def test_evidence_of_earlier_releases_is_found(verify):
     """The name of a file depends on settings and versions, not on the code."""
-    earlier = Path(__file__).parent / "evidence" / "ca.table2-b6f133719853.nc"
+    earlier = Path(__file__).parent / "evidence" / "ca.table2-7fb7c3e80884.nc"
     Path("runs/verify").mkdir(parents=True)
     shutil.copy(earlier, "runs/verify")
     _, out, err = verify("CA.table2.fa1")
