@@ -60,8 +60,6 @@ class RequiredRuns:
     every: int | None = None
     """Epochs between recorded frames; None is the default of the system, 0 records the
     first and the last frame only"""
-    must: tuple[str, ...] = ()
-    """Settings in which a trajectory given in its place must agree"""
     follows: bool = False
     """Whether it starts from the end of the ensemble before it"""
     weights: bool = True
@@ -89,18 +87,6 @@ class RequiredRuns:
         if self.every is None:
             return self.settings.default_every
         return self.every * (self.settings.epoch_steps or 1) or self.steps
-
-    def words(self) -> str:
-        """A description of the trajectories that fit."""
-        conditions = []
-        for name in self.must:
-            value = getattr(self.settings, name)
-            text = f"{value:g}" if isinstance(value, int | float) else str(value)
-            conditions.append(f"{name.replace('_', '-')} {text}")
-        if self.follows:
-            conditions.append("finetuned from another run")
-        words = f"a trajectory of {self.settings.system}"
-        return f"{words} with {', '.join(conditions)}" if conditions else words
 
 
 def experiment_runs(

@@ -15,8 +15,10 @@ from analysis.linearization.normalisation_margin import measure_normalisation_ma
 from analysis.panels.colours import colour, series_colours
 from analysis.plots.figure_files import new_figure
 from analysis.reproduction.figures.figure import (
+    SPARSE,
     DrawnFigure,
     FigureData,
+    PaperFigure,
     sparse_settings,
 )
 from dynamics.settings import SparseSettings
@@ -153,3 +155,15 @@ def _draw_approach(axes: Axes, result: xr.Dataset, success: np.ndarray) -> str:
         f"{int((ratio > 1).sum())} of {len(ratio)} runs have an E + P that moves by"
         " more than its length"
     )
+
+
+FIGURES = (
+    PaperFigure(
+        "vc12",
+        "steps near the origin of the normalisation: a sketch as the paper's; next to it"
+        " slopes of the norms, and distances of runs from the origin",
+        SPARSE,
+        "1 minute",
+        vc12,
+    ),
+)

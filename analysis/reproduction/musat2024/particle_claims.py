@@ -159,6 +159,7 @@ MORE_CIRCLES = Claim(
     figure="ca-d",
 )
 
+
 TABLE_2 = Experiment(
     "ca.table2",
     "structures of particles after 100 steps with f_a = 0.5, 1 and 2",

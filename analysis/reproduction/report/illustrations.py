@@ -120,10 +120,8 @@ def _draw(
         except (TrajectoryError, SettingsError):
             continue  # the runs are too few, or too short, for this figure
         framing.save_small_png(drawn.figure, folder / f"{chosen.name}.png")
-        title = figure.paper_figure_title(chosen, drawn)
-        caption = figure.paper_figure_caption(drawn)
-        alt = figure.paper_figure_alt(drawn)
-        return Picture(chosen.name, claim, title, caption, alt)
+        title, alt = chosen.title(drawn), chosen.alternative_text(drawn)
+        return Picture(chosen.name, claim, title, drawn.caption, alt)
     return None
 
 

@@ -114,7 +114,7 @@ def test_the_summary_has_a_sentence_a_table_and_the_disagreements(pages):
     assert "Holds: one; three. Does not hold: two." in text
     assert "Open: four." in text
     row = next(line for line in text.splitlines() if line.startswith("|[CA.agrees]"))
-    assert "|56 of 100|60.7% [57.7, 63.7]|agrees|" in row
+    assert "|it|56 of 100|60.7% [57.7, 63.7]|agrees|" in row
     disagreements = text[text.index("## Where we disagree") :]
     named = re.findall(r"^\[([\w.]+)\]", disagreements, re.MULTILINE)
     assert named == ["CA.differs", "VC.contradicted"]
