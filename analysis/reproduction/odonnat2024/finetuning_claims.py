@@ -194,7 +194,8 @@ INVARIANCES_HELP = Claim(
             "points",
         ),
     ),
-    "All sources compared solve p = 2 (above .98); they differ only in their circuits.",
+    "Only sources that solve p = 2 (above .98) are compared. Others succeed as well, but"
+    " less often.",
     summary="circuits with both invariances transfer better",
     figure="vc9",
 )

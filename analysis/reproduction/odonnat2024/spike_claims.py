@@ -10,11 +10,12 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from analysis.reproduction import estimates
 from analysis.reproduction.claim import Claim, Number, Sign, exact_number
-from analysis.reproduction.estimates import Estimate, as_percentage
+from analysis.reproduction.estimates import Estimate
 from analysis.reproduction.experiment import (
     Experiment,
     Params,
@@ -24,12 +25,7 @@ from analysis.reproduction.experiment import (
     described,
 )
 from analysis.reproduction.odonnat2024.circuit_claims import default_networks
-from analysis.statistics.intervals import (
-    NO_INTERVAL,
-    Interval,
-    clustered_binomial_interval,
-    difference_of_estimates,
-)
+from analysis.statistics import Interval
 from analysis.transitions import (
     DEFAULT_DETECTION,
     plateau_escape_times,
@@ -100,6 +96,7 @@ def assembler_ranks(
     return described("spike", columns)
 
 
+OF = "runs with such spikes"
 GRID = ("lr", "norm", "table")
 """Settings of the experiment with flips: learning rate, norm, rows of the embedding
 table."""
@@ -159,38 +156,32 @@ def with_crossings(spikes: xr.Dataset) -> xr.Dataset:
     return spikes.isel(spike=spikes["cause"].isin(["feed-forward", "both"]).values)
 
 
-def mean_over_runs(spikes: xr.Dataset, values: estimates.Values) -> Estimate:
-    """Mean of values (spike,), the spikes of a run counting as one."""
-    every = np.ones(spikes.sizes["spike"], bool)
-    of_run = spikes["of_run"].values
-    mean = estimates.mean_by_seed(np.asarray(values), every, of_run, "spikes")
-    return mean._replace(of="runs with such spikes")
+def run_means(spikes: xr.Dataset, values: estimates.Values) -> np.ndarray:
+    """Means of values (spike,) over the spikes of each run, (run,)."""
+    series = pd.Series(np.asarray(values, np.float64))
+    return series.groupby(spikes["of_run"].values).mean().to_numpy()
+
+
+def difference_over_runs(
+    spikes: xr.Dataset, first: xr.DataArray, second: xr.DataArray
+) -> Estimate:
+    """Mean over runs of the difference of two values of their spikes, first - second."""
+    one, other = (run_means(spikes, values) for values in (first, second))
+    difference = estimates.paired_difference(one, other, OF)
+    return estimates.note_means(difference, one, other, "%")
 
 
 def misclassified_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
     """Percentage of sequences that the steepest step misclassifies, minus that of
     ordinary steps."""
     spikes = replayed_spikes(evidence)
-    in_step, ordinary = (
-        100 * spikes["crossed_in_step"],
-        100 * spikes["crossed_ordinary"],
-    )
-    difference = mean_over_runs(spikes, in_step - ordinary)
-    return estimates.note_means(difference, in_step, ordinary, "%")
+    crossed = 100 * spikes[["crossed_in_step", "crossed_ordinary"]]
+    return difference_over_runs(spikes, *crossed.data_vars.values())
 
 
-def crossing_rise(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the rise of the loss in the steepest step that is due to sequences
-    that cross a boundary, minus 50."""
-    spikes = replayed_spikes(evidence)
-    return mean_over_runs(spikes, 100 * spikes["feed_forward_share"] - 50)
-
-
-def crossing_closeness(evidence: xr.Dataset) -> Estimate:
-    """Probability in percent that a sequence that crosses a boundary was closer to one
-    than another, minus 50."""
-    spikes = replayed_spikes(evidence)
-    return mean_over_runs(spikes, 100 * spikes["closeness"] - 50)
+def beyond_half(spikes: xr.Dataset, name: str) -> Estimate:
+    """A fraction, in percent, minus 50: mean over runs."""
+    return estimates.estimate_mean(run_means(spikes, 100 * spikes[name] - 50), OF)
 
 
 def move_in_step(evidence: xr.Dataset) -> Estimate:
@@ -199,7 +190,7 @@ def move_in_step(evidence: xr.Dataset) -> Estimate:
     over spikes with crossings, then over runs."""
     spikes = with_crossings(replayed_spikes(evidence))
     logarithm = np.log(spikes["xi_ratio"] / spikes["xi_ratio_ordinary"])
-    estimate = mean_over_runs(spikes, logarithm)
+    estimate = estimates.estimate_mean(run_means(spikes, logarithm), OF)
     ratio = Interval(*np.exp(estimate.interval).tolist())
     return estimates.percent_change(estimate._replace(interval=ratio))
 
@@ -218,13 +209,15 @@ CROSSING = Claim(
             "points",
         ),
         Number(
-            crossing_rise,
+            lambda evidence: beyond_half(
+                replayed_spikes(evidence), "feed_forward_share"
+            ),
             Sign.POSITIVE,
             "part of the rise due to sequences that cross a boundary, minus half",
             "points",
         ),
         Number(
-            crossing_closeness,
+            lambda evidence: beyond_half(replayed_spikes(evidence), "closeness"),
             Sign.POSITIVE,
             "probability that a crossing sequence was closer than another, minus half",
             "points",
@@ -245,17 +238,12 @@ CROSSING = Claim(
 )
 
 
-def mean_assembler_rank(evidence: xr.Dataset, name: str) -> Estimate:
-    """Percentage of other escaped runs whose assemblers have a smaller measure, in
-    spikes with crossings, minus 50."""
-    spikes = with_crossings(replayed_spikes(evidence))
-    return mean_over_runs(spikes, 100 * spikes[f"{name}_rank"] - 50)
-
-
 def rank_number(name: str, label: str) -> Number:
-    """The rank of the assemblers by one of `RANKED`."""
+    """The rank of the assemblers by one of `RANKED`, before spikes with crossings."""
     return Number(
-        lambda evidence: mean_assembler_rank(evidence, name),
+        lambda evidence: beyond_half(
+            with_crossings(replayed_spikes(evidence)), f"{name}_rank"
+        ),
         Sign.POSITIVE,
         f"other runs whose assemblers have a smaller {label}, minus half",
         "points",
@@ -284,14 +272,15 @@ def flips_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
     """Percentage of the steps from the foot of a spike to its peak in which a vector
     flips, minus that of ordinary steps."""
     spikes = replayed_spikes(evidence)
-    more = 100 * (spikes["flips_in_rise"] - spikes["flips_ordinary"])
+    steps = 100 * spikes[["flips_in_rise", "flips_ordinary"]]
+    difference = difference_over_runs(spikes, *steps.data_vars.values())
     flips = spikes["flip_steps"].values > 0
     most = 100 * spikes["flip_rise"].values.max(initial=0)
     note = (
         f"vectors flip in {flips.sum()} of {flips.size} spikes and carry at most"
         f" {most:.0f}% of the rise"
     )
-    return mean_over_runs(spikes, more)._replace(note=note)
+    return difference._replace(note=note)
 
 
 NORMALISATION = Claim(
@@ -318,25 +307,15 @@ NORMALISATION = Claim(
 
 def crossings_minus_flips(evidence: xr.Dataset, lr: float | None = None) -> Estimate:
     """Percentage of spikes, at one learning rate or all, of which crossings make half of
-    the rise, minus that of which flips do; the interval accounts for several spikes in
-    a run."""
+    the rise, minus that of which flips do."""
     spikes = replayed_spikes(evidence)
     if lr is not None:
         spikes = spikes.isel(spike=np.isclose(spikes["lr"].values, lr))
-    if not spikes.sizes["spike"]:
-        return Estimate(NO_INTERVAL, 0, "spikes", "there are none")
-    _, of_run = np.unique(spikes["of_run"].values, return_inverse=True)
-    totals = np.bincount(of_run)
     crossings, flips = (
-        clustered_binomial_interval(
-            np.bincount(of_run[spikes["cause"].values == cause], minlength=len(totals)),
-            totals,
-        )
+        100.0 * (spikes["cause"] == cause)
         for cause in ("feed-forward", "normalisation")
     )
-    note = f"{100 * crossings.value:.0f}% against {100 * flips.value:.0f}%"
-    difference = as_percentage(difference_of_estimates(crossings, flips))
-    return Estimate(difference, len(of_run), "spikes", note)
+    return difference_over_runs(spikes, crossings, flips)
 
 
 def rate_number(lr: float | None) -> Number:

@@ -50,11 +50,17 @@ def test_spikes_are_averaged_by_run():
     )
     misclassified = spike_claims.misclassified_beyond_ordinary(evidence)
     assert (misclassified.value, misclassified.count) == (pytest.approx(24), 2)
-    assert spike_claims.crossing_closeness(evidence).value == pytest.approx(20)
-    assert spike_claims.crossing_rise(evidence).value == pytest.approx(5)
+    assert misclassified.note == "25.0% against 1.0%"
+    spikes = spike_claims.replayed_spikes(evidence)
+    closeness, rise = (
+        spike_claims.beyond_half(spikes, name).value
+        for name in ("closeness", "feed_forward_share")
+    )
+    assert (closeness, rise) == (pytest.approx(20), pytest.approx(5))
     # once and four times as far in one run, twice in the other
     assert spike_claims.move_in_step(evidence).value == pytest.approx(100)
-    rank = spike_claims.mean_assembler_rank(evidence, "gain")
+    crossing = spike_claims.with_crossings(spikes)
+    rank = spike_claims.beyond_half(crossing, "gain_rank")
     assert rank.value == pytest.approx(30)
 
 
@@ -80,17 +86,8 @@ def test_crossings_are_compared_with_flips_at_each_learning_rate():
     grid = made(causes, lr=rates)
     difference = spike_claims.crossings_minus_flips(grid, 0.03)
     assert difference.value == pytest.approx(100 * (10 - 40) / 60)
-    assert difference.note == "17% against 67%"
+    assert difference.note == "16.7% against 66.7%"
     assert verdicts(spike_claims.FLIPS, grid) == [HOLDS] * 4 + [CONTRADICTED]
-
-
-def test_the_interval_accounts_for_several_spikes_in_a_run():
-    causes = ["feed-forward"] * 30 + ["neither"] * 30
-    apart, together = (
-        spike_claims.crossings_minus_flips(made(causes, of_run)).interval
-        for of_run in (np.arange(60), np.arange(60) // 15)
-    )
-    assert together.low < apart.low < apart.value == together.value == 50
 
 
 @pytest.mark.parametrize(
