@@ -86,8 +86,9 @@ def structured_projections(dim: int) -> Number:
             evidence.sel(dim=dim), "networks"
         ),
         Sign.POSITIVE,
-        "networks with a projection nearer to a circle or grid than any with renamed"
-        f" tokens, less half; D = {dim}",
+        "percentage of networks with a projection that is nearer to a circle or grid"
+        " than every projection after their tokens are renamed at random, less 50%;"
+        f" D = {dim}",
         "points",
     )
 
@@ -109,13 +110,12 @@ STRUCTURES = Claim(
     "CA.appF.structures",
     "section 4, on appendix F",
     "similar structures emerge in higher-dimensional embedding spaces",
-    "Embeddings of three and four dimensions form similar grids or circles, which"
-    " projections on two axes show.",
+    "In three and four dimensions, too, the order of embeddings, in a projection on two"
+    " axes, tends to be nearer to that of a circle or grid than by chance.",
     (*map(structured_projections, HIGHER), *map(imperfection_difference, HIGHER)),
     "Weight decay 1, as in the paper, which shows fifteen networks. Projections are on"
     " pairs of the embedding's own axes, as there, and of its principal ones. Fifty"
-    " points are the most.",
-    summary="the structures appear in three and four dimensions too",
+    " points are the most; nearer does not mean near.",
     figure="ca-f",
 )
 

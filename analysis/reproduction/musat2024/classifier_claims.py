@@ -86,21 +86,21 @@ RAYS = Claim(
         Number(
             rays_above_chance,
             Sign.POSITIVE,
-            "squared length of the pair sums along the lines of their classes, less"
-            " with renamed tokens",
+            "fraction of the squared length of pair sums that is along the lines of"
+            " their classes, less the same after renaming tokens at random",
             "points",
         ),
         Number(
             lambda evidence: networks.circles_minus_others(evidence, "rays", 100),
             Sign.POSITIVE,
-            "the same without renaming, circles less other networks",
+            "the same fraction, circles less other networks",
             "points",
         ),
     ),
-    "Both differences are about as large as they can be: in circles nearly the whole"
-    " squared length is along these lines, which follows from the shape of a regular"
-    " polygon.",
-    summary="in circles the pair sums of a class lie on a ray",
+    "Both differences are about as large as they can be. Every regular polygon has"
+    " this property; circles are picked by their norms alone, so that they could lack"
+    " it. Circles of all weight decays, those of one seed counted as one.",
+    summary="in circles the pair sums of a class lie on a line through the origin",
     figure="ca4",
 )
 PIZZA = Claim(
@@ -110,31 +110,29 @@ PIZZA = Claim(
     "Circles implement the pizza algorithm of Zhong et al. (ZL).",
     (
         Number(
+            lambda evidence: networks.circles_minus_others(evidence, "irrelevance"),
+            Sign.NEGATIVE,
+            "distance irrelevance, circles less other networks",
+            digits=2,
+        ),
+        Number(
             lambda evidence: networks.mean_in_circles(evidence, "irrelevance"),
             printed_number("0.17 (ZL, model A)", 1),
             "distance irrelevance of circles",
             digits=2,
         ),
         Number(
-            lambda evidence: networks.circles_minus_others(evidence, "irrelevance"),
-            Sign.NEGATIVE,
-            "the same, circles less other networks",
-            digits=2,
-        ),
-        Number(
             lambda evidence: networks.circles_minus_others(evidence, "slices", 100),
             Sign.POSITIVE,
-            "points that are in the class at the rim in their direction, circles less"
-            " other networks",
+            "points of the plane whose class is that of the longest pair sum in their"
+            " direction, circles less other networks",
             "points",
         ),
     ),
     "Distance irrelevance is 0 if the correct logit depends only on the difference of"
     " the two numbers, as in an ideal pizza, and near 1 if it does not depend on it, as"
     " in a clock. ZL prints it for one pizza network of another architecture, so the"
-    " comparison is coarse. Points are at 1/4, 1/2 and 3/4 of the longest pair sum;"
-    " nearer to the origin fewer of them are in the class at the rim, so the slices do"
-    " not quite begin there.",
+    " comparison is coarse. Points are at 1/4, 1/2 and 3/4 of the longest pair sum.",
     summary="circles compute by the pizza algorithm",
     figure="ca4",
 )

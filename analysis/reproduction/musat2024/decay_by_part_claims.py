@@ -91,7 +91,7 @@ LINK = Claim(
     "section 7",
     "By regularizing one part of the model, we enable the emergence of",
     "Weight decay of the classifier alone changes how the embeddings, which are not"
-    " decayed, arrange themselves: their grids have fewer imperfections.",
+    " decayed, arrange themselves: those that are no circles have fewer imperfections.",
     (
         imperfection_change("classifier", "the classifier only"),
         accuracy_change("classifier", "the classifier only"),
@@ -104,7 +104,7 @@ LINK = Claim(
     " parts that are not decayed; networks of one seed start alike and have the same"
     " training pairs. Decay of either part has a large effect, and decay of both a"
     " larger one.",
-    summary="weight decay of one part enables the dynamics of another",
+    summary="weight decay of the classifier alone makes embeddings more regular",
 )
 
 DECAY_BY_PART = Experiment(

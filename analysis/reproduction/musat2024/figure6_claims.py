@@ -81,14 +81,15 @@ LIMITS = Claim(
         Number(
             lambda evidence: excess_without_decay(evidence, "bias"),
             Sign.POSITIVE,
-            "the same of biases",
+            "mean absolute bias without weight decay over that at weight decay 1, less 1",
             "%",
             digits=0,
         ),
         Number(
             lambda evidence: excess_without_decay(evidence, "bias", "weight"),
             Sign.POSITIVE,
-            "ratio of biases over ratio of weights, less 1",
+            "mean absolute bias over mean absolute weight, without weight decay over the"
+            " same at weight decay 1, less 1",
             "%",
             digits=0,
         ),
@@ -102,7 +103,8 @@ HALT = Claim(
     "CA.s5.1.halt",
     "section 5.1",
     "the evolution of the embeddings would come to a halt",
-    "Without weight decay embeddings move less in the second half of training.",
+    "Without weight decay embeddings move less in the second half of training than"
+    " with it.",
     (
         Number(
             lambda evidence: excess_without_decay(evidence, "movement"),
@@ -115,7 +117,7 @@ HALT = Claim(
     ),
     "A change of size, shift or rotation does not count. That they come to a halt is"
     " more than that they move less: without weight decay they still move a little.",
-    summary="without weight decay embeddings nearly stop",
+    summary="without weight decay embeddings move less late in training than with it",
 )
 
 FIGURE_6 = Experiment(

@@ -88,28 +88,16 @@ ALIGNMENT = Claim(
         angle_excess("weight", "weights of N = 17"),
         angle_excess("weight", "weights of polygons with odd corners", 1),
         angle_excess("weight", "weights of polygons with even corners", 0),
-    ),
-    "At the end of training with weight decay 1; N = 17 is the paper's, the others are"
-    " from 5 to 18. The angles are a few degrees, since pair sums surround the origin."
-    " OWN.boundaries-align explains the difference between odd and even numbers of"
-    " corners.",
-    figure="ca6",
-)
-BOUNDARIES = Claim(
-    "OWN.boundaries-align",
-    "",
-    "",
-    "In circles the boundaries of hidden units, rather than their weights, point at"
-    " pair sums.",
-    (
         angle_excess("boundary", "boundaries of polygons with odd corners", 1),
         angle_excess("boundary", "boundaries of polygons with even corners", 0),
     ),
-    "A boundary is the line through the origin on one side of which a unit without bias"
-    " is active; weights are perpendicular to it. In a polygon with an even number of"
-    " corners this direction is that of another pair sum, so weights point at one too;"
-    " with an odd number it is midway between two.",
-    summary="hidden units place their boundaries on pair sums",
+    "At the end of training with weight decay 1; N = 17 is the paper's, the others are"
+    " from 5 to 18. The angles are a few degrees, since pair sums surround the origin."
+    " A boundary is the line through the origin on one side of which a unit without"
+    " bias is active; weights are perpendicular to it. Units place this line on pair"
+    " sums. In a polygon with an even number of corners weights then point near one,"
+    " too; with an odd number they point midway between two.",
+    summary="hidden weights point at pair sums",
     figure="ca6",
 )
 
@@ -124,5 +112,5 @@ WEIGHT_ANGLES = Experiment(
     depends={"directions": DIRECTIONS},
     version=2,
     command="python -m analysis.weights",
-    claims=(ALIGNMENT, BOUNDARIES),
+    claims=(ALIGNMENT,),
 )

@@ -267,8 +267,8 @@ ORDER = Claim(
     "OWN.grokking-order",
     "",
     "",
-    "The Fourier structure of the weights changes later than the test loss: it does not"
-    " announce that a network generalises.",
+    "Half of the change of the Fourier structure of the weights comes after half of the"
+    " fall of the test loss.",
     (
         order_number(
             "test_loss",
@@ -288,8 +288,8 @@ ORDER = Claim(
     ),
     "Measures of the logits (NA.phases.progress) come before the test loss, the Gini"
     " coefficients of the weights follow it.",
-    summary="in the field's transformer the Fourier structure of the weights follows"
-    " the fall of the test loss",
+    summary="in NA's transformer half of the change of the weights' Fourier structure"
+    " follows half of the fall of the test loss",
     figure="na-phases",
 )
 

@@ -331,20 +331,26 @@ SUM = Claim(
     "OWN.sum",
     "",
     "",
-    "Every network that solves the task encodes one sum of its tokens with whole-number"
-    " coefficients that is congruent to the target, such as x0 + x1 + x2 + x3 - x4,"
-    " whatever invariances it lacks.",
+    "Networks that solve the task at p = 2 all encode one sum of their tokens with"
+    " whole-number coefficients that equals the target modulo p, such as"
+    " x0 + x1 + x2 + x3 - x4, whatever invariances they lack.",
     (
         Number(
             congruent_sums, exact_number(100), "successful runs with such a sum", "%"
         ),
         Number(
-            congruent_sums_beyond_others, Sign.POSITIVE, "minus other runs", "points"
+            congruent_sums_beyond_others,
+            Sign.POSITIVE,
+            "the same percentage, less that of runs that do not solve the task",
+            "points",
         ),
     ),
-    "Coefficients are steps of the sequence embedding along its leading direction;"
-    " within a quarter of a whole number they count as whole.",
-    summary="networks that solve VC's task encode one congruent sum of its tokens",
+    "The coefficient of a token is how far the sequence embedding moves along its"
+    " leading direction if the token changes, relative to the smallest such step; within"
+    " a quarter of a whole number it counts as whole. About a third of the other runs"
+    " encode such a sum, too.",
+    summary="networks that solve VC's task encode one sum that equals the target"
+    " modulo p",
     figure="vc3",
 )
 
