@@ -346,9 +346,9 @@ SUM = Claim(
         ),
     ),
     "The coefficient of a token is how far the sequence embedding moves along its"
-    " leading direction if the token changes, relative to the smallest such step; within"
-    " a quarter of a whole number it counts as whole. About a third of the other runs"
-    " encode such a sum, too.",
+    " leading direction if the token changes from 0 to 1, in units of the median over"
+    " the non-spurious positions; within a quarter of a whole number it counts as whole."
+    " About a third of the other runs encode such a sum, too.",
     summary="networks that solve VC's task encode one sum that equals the target"
     " modulo p",
     figure="vc3",
