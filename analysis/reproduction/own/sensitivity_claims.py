@@ -127,7 +127,8 @@ RISE = Claim(
     "Ten readings, of which each changes one choice. If all steps have the same length,"
     " there are fewer circles at f_a = 2 than at 1; under no other reading are there"
     " fewer at a larger f_a.",
-    summary="circles become more with f_a under every reading of CA's method",
+    summary="under every reading of CA's method there are more circles at f_a = 2 than"
+    " at 0.5",
 )
 
 
@@ -159,7 +160,7 @@ NUMBERS = Claim(
     (range_number(2.0), range_number(1.0)),
     "As large as the differences between the rows of the table, so that agreement with"
     " its numbers is evidence for a reading of section 6, not for the forces.",
-    summary="but its percentages depend on what the method leaves open",
+    summary="the percentages of table 2 depend on what the method leaves open",
 )
 
 SENSITIVITY = Experiment(
