@@ -141,13 +141,13 @@ SIX_CLUSTERS_ONLY = Claim(
         Number(
             lambda evidence: perfect_from_ideal(evidence, "coarse_clusters"),
             exact_number(100),
-            "the same, with links twice as long",
+            "the same, if points twice as far apart count as one cluster",
             "%",
         ),
         Number(
             perfect_from_whole,
             exact_number(100),
-            "perfect runs that lacked no invariance",
+            "perfect runs that had both invariances",
             "%",
         ),
     ),
@@ -195,7 +195,7 @@ INVARIANCES_HELP = Claim(
         ),
     ),
     "Only sources that solve p = 2 (above .98) are compared. Others succeed as well, but"
-    " less often.",
+    " less often. The paper says much easier.",
     summary="circuits with both invariances transfer better",
     figure="vc9",
 )

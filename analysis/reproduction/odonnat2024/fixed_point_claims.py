@@ -80,10 +80,10 @@ def settled_accuracy(evidence: xr.Dataset) -> Estimate:
 
 FIXED_POINT = Claim(
     "CH.summary.fixed-points",
-    "summary",
+    "summary of the web page",
     "clustering heads can arise as gradient-descent fixed points",
-    "With a small weight decay, the ideal circuit is a stable fixed point of gradient"
-    " descent.",
+    "An ideal circuit built by hand, with a small weight decay added, comes to rest at a"
+    " fixed point of gradient descent that keeps its invariances.",
     (
         Number(
             breaking_eigenvalue,
@@ -102,8 +102,10 @@ FIXED_POINT = Claim(
     ),
     "One circuit for p = 2, built by hand, and a weight decay of .0001 that VC does not"
     " use. Without it the weights of a circuit that is right grow for ever, so that it is"
-    " no fixed point.",
-    summary="an ideal circuit can be a fixed point of gradient descent",
+    " no fixed point. Weight decay alone may make these eigenvalues positive; in other"
+    " directions the lowest is zero to rounding.",
+    summary="an ideal circuit built by hand comes to rest at a fixed point, with a weight"
+    " decay that VC does not use",
 )
 
 FIXED = Experiment(

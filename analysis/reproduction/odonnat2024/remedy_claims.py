@@ -97,7 +97,7 @@ SMOOTHING = Claim(
     ),
     "Spikes are counted after the escape from the first plateau. With the smooth norm"
     " other runs escape, and fewer of them; only those that escape with both norms are"
-    " comparable.",
+    " comparable. The paper suggests this and does not test it.",
     summary="a norm that is smooth at the origin removes spikes",
     figure="vc12",
 )
@@ -105,14 +105,15 @@ OTHER_REMEDIES = Claim(
     "VC.s4.3.remedies",
     "section 4.3",
     "one can imagine different ways to regularize these types of loss spikes",
-    "A larger MLP, or a regularisation of its weights, reduces loss spikes.",
+    "A larger MLP, or a regularisation of its weights, would reduce loss spikes.",
     (
         spike_number("h = 128", "four times the width"),
         spike_number("decay 0.01", "weight decay .01 of the MLP's output weights"),
         spike_number("decay 0.1", "weight decay .1 of the MLP's output weights"),
     ),
     "The paper imagines these remedies and tests none; it names neither a width nor a"
-    " measure of regularisation.",
+    " measure of regularisation. All runs are compared, although with the wider MLP"
+    " fewer escape.",
     summary="a larger or a regularised MLP has fewer spikes",
 )
 

@@ -149,17 +149,18 @@ SADDLE = Claim(
     "VC.appA.1.saddle",
     "appendix A.1",
     "the optimizer reaching a saddle point in the loss function",
-    "On the plateau before the first drop the loss has a saddle point: its gradient is"
-    " small, and it curves down in some directions, more than at the end.",
+    "On the plateau before the first drop training is near a saddle point: the gradient"
+    " is small, and the loss curves down in some directions, far more than at the end.",
     (
         curvature_number(FULL),
         curvature_number(MINI),
         gradient_number(FULL),
         gradient_number(MINI),
     ),
-    "1 means ten times as much. The gradient is small, not zero. The loss has negative"
-    " eigenvalues at the end of training as well, but far smaller ones.",
-    summary="plateaus of the loss are saddle points",
+    "1 is a factor of ten. The gradient is small, not zero. The loss has negative"
+    " eigenvalues at the end of training as well, but far smaller ones. Other unfinished"
+    " states were not compared.",
+    summary="before the first drop training is near a saddle point",
     figure="vc15",
 )
 

@@ -203,17 +203,17 @@ CROSSING = Claim(
     " cross it.",
     (
         Number(
-            misclassified_beyond_ordinary,
-            Sign.POSITIVE,
-            "sequences that the steepest step misclassifies, minus ordinary steps",
-            "points",
-        ),
-        Number(
             lambda evidence: beyond_half(
                 replayed_spikes(evidence), "feed_forward_share"
             ),
             Sign.POSITIVE,
             "part of the rise due to sequences that cross a boundary, minus half",
+            "points",
+        ),
+        Number(
+            misclassified_beyond_ordinary,
+            Sign.POSITIVE,
+            "sequences that the steepest step misclassifies, minus ordinary steps",
             "points",
         ),
         Number(
@@ -231,9 +231,11 @@ CROSSING = Claim(
         ),
     ),
     "Crossing is not all: in many spikes sequences only lose confidence. The caption says"
-    " that the sequence embeddings change by a small amount; the last number tests"
-    " whether it is as small as in ordinary steps.",
-    summary="in loss spikes sequence embeddings cross a decision boundary of the MLP",
+    " that the sequence embeddings change by a small amount; the last number shows that"
+    " they change far more than in ordinary steps. That crossing sequences were close to"
+    " the boundary is partly a matter of geometry.",
+    summary="in loss spikes sequence embeddings cross a decision boundary of the MLP,"
+    " after changes far larger than usual",
     figure="vc13",
 )
 
@@ -254,15 +256,16 @@ ASSEMBLERS = Claim(
     "VC.figure14.assemblers",
     "section 4.3, figure 14",
     "This is due to heavy, or small but heavily correlated assemblers",
-    "Such spikes are due to assemblers (the MLP's output weights) that are large, or"
-    " small and correlated.",
+    "Spikes in which boundaries are crossed are due to assemblers (the MLP's output"
+    " weights) that are large, or small and correlated.",
     (
         rank_number("gain", "largest singular value"),
         rank_number("norm", "norm"),
         rank_number("alignment", "correlation"),
     ),
     "Runs are compared before spikes with crossings. The largest singular value grows"
-    " with size and with correlation.",
+    " with size and with correlation. Only the correlation alone is clearly higher"
+    " before such spikes.",
     summary="heavy or correlated assemblers cause spikes",
     figure="vc14",
 )
@@ -287,20 +290,23 @@ NORMALISATION = Claim(
     "VC.s4.3.normalisation",
     "section 4.3, figure 12",
     "high curvature of the RMS normalization layer near the origin",
-    "Normalisation near the origin causes loss spikes: a step longer than a vector"
-    " reverses its direction.",
+    "Steps longer than a vector near the origin reverse its direction in normalisation,"
+    " which causes some loss spikes.",
     (
         Number(
             flips_beyond_ordinary,
             Sign.POSITIVE,
-            "steps of a spike in which a vector flips, minus ordinary steps",
+            "steps in which a vector reverses its direction, in spikes minus in ordinary"
+            " steps",
             "points",
             digits=2,
         ),
     ),
-    "Flips are so rare, in spikes as elsewhere, that they can explain hardly any spike of"
-    " the default recipe; OWN.flips has other learning rates and norms.",
-    summary="steps that are too long for the normalisation cause spikes",
+    "Reversals are so rare, in spikes as elsewhere, that they can explain hardly any"
+    " spike of the default recipe; OWN.flips has other learning rates and norms. Turns"
+    " short of a reversal are not counted.",
+    summary="steps that are too long for the normalisation cause spikes (reversals are"
+    " rare)",
     figure="vc12",
 )
 

@@ -37,8 +37,8 @@ STRIPS = "strips-"
 """First letters of the names of the drawings of numbers."""
 SIZES = {
     Size.QUICK: "quick size: small ensembles, with which much remains open",
-    Size.DEFAULT: "default size: the papers' sizes where they take less than two and a"
-    " half hours in all on two cores or have been measured, smaller ones elsewhere",
+    Size.DEFAULT: "default size: the papers' sizes where feasible; the table of"
+    " experiments marks smaller ones",
     Size.FULL: "full size: the papers' sizes",
 }
 """The sizes in words."""

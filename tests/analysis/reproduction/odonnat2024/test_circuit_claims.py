@@ -39,23 +39,6 @@ def test_invariances_of_successful_runs_are_compared_with_those_before_training(
     assert circuit_claims.whole_circuit_gain(evidence).value == 50
 
 
-def test_clusters_are_those_of_circuits_that_lack_invariances():
-    evidence = made(["partial", "partial", "fuzzy", "ideal"], clusters=[8, 12, 64, 5])
-    assert circuit_claims.partial_circuit_clusters(evidence).value == 4
-    ideal = made(["corrected"] * 30, clusters=[6] * 30)
-    assert verdicts(circuit_claims.INVARIANCES, ideal) == [HOLDS, HOLDS, OPEN]
-
-
-@pytest.mark.parametrize(("fuzzy", "verdict"), [(0, OPEN), (2, HOLDS)])
-def test_only_fuzzy_circuits_that_generalise_count(fuzzy, verdict):
-    unseen = np.where(np.arange(40) < 30, 0.95, 0.8)
-    label = np.where((np.arange(40) < fuzzy) | (unseen < 0.9), "fuzzy", "partial")
-    evidence = made(label, unseen_accuracy=unseen)
-    estimate = circuit_claims.generalising_fuzzy_circuits(evidence)
-    assert (estimate.value, estimate.count) == (pytest.approx(100 * fuzzy / 30), 30)
-    assert verdicts(circuit_claims.FUZZY, evidence) == [verdict]
-
-
 def test_the_change_by_the_value_matrix_is_weighted_by_attention():
     spread = {
         "spurious_attention": np.array([[1.0, 0.0], [0.2, 0.2]] * 3),

@@ -77,7 +77,7 @@ def test_plateaus_are_compared_with_the_end_of_the_same_runs():
     assert (ratio.value, ratio.count) == (pytest.approx(np.log10(30), abs=0.01), 23)
 
 
-@pytest.mark.parametrize(("lowest", "along"), [(0.03, HOLDS), (0.8, CONTRADICTED)])
+@pytest.mark.parametrize(("lowest", "along"), [(0.03, HOLDS), (0.001, CONTRADICTED)])
 @pytest.mark.parametrize(("down", "negative"), [(0.5, HOLDS), (0.1, CONTRADICTED)])
 def test_verdicts_on_the_direction_of_the_escape(lowest, along, down, negative):
     evidence = made(lowest=lowest, down=down)
