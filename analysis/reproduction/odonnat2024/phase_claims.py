@@ -20,6 +20,7 @@ from tqdm import tqdm
 from analysis.clustering_heads import learning_phases
 from analysis.clustering_heads.clusters import CLUSTER_LINK
 from analysis.linearization.hessians import training_objective
+from analysis.linearization.network_curvature import flat_weight_pairs
 from analysis.reproduction import estimates
 from analysis.reproduction.claim import Claim, Number, Sign, exact_number
 from analysis.reproduction.estimates import Estimate
@@ -36,7 +37,7 @@ from analysis.reproduction.odonnat2024.circuit_claims import (
 )
 from analysis.statistics import Interval, success_mask
 from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
-from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
+from dynamics.networks.clustering_head import MLP_VARIABLES
 from dynamics.networks.derivatives import FlatLoss
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
@@ -97,16 +98,16 @@ def measure_loss_falls(
     work = np.full((trajectory.sizes["run"], len(phases), len(layers)), np.nan)
     residual = np.full(work.shape[:2], np.nan)
     for run in tqdm(runs, "drops", unit="run", disable=None, leave=False):
-        one = trajectory.isel(run=run)
-        loss = training_objective(network, int(one["seed"])).loss
+        one = trajectory.isel(run=[run])
+        loss = training_objective(network, int(one["seed"].item())).loss
         begins, ends = (drops[name].isel(run=run).values for name in ("begin", "end"))
         for phase in np.flatnonzero(np.isfinite(begins)):
             first = int(np.searchsorted(steps, begins[phase], "right")) - 1
             last = min(int(np.searchsorted(steps, ends[phase])), len(steps) - 1)
-            used = first + evenly_spaced_frames(last - first + 1, MOST_FRAMES)
-            parts, decrease = loss_decrease_by_parameter(
-                loss, _flat_weights(one, network, used)
-            )
+            frames = evenly_spaced_frames(last - first + 1, MOST_FRAMES)
+            used = (first + frames).tolist()
+            rows = torch.from_numpy(flat_weight_pairs(one, network, used)[0, :, 0])
+            parts, decrease = loss_decrease_by_parameter(loss, rows)
             if decrease > 0:
                 by_layer = np.add.reduceat(parts, list(network.begins.values()))
                 work[run, phase] = by_layer / decrease
@@ -117,18 +118,6 @@ def measure_loss_falls(
     return described(("run", "phase", "layer"), columns, coords).merge(
         described(("run", "phase"), missing)
     )
-
-
-def _flat_weights(
-    one: xr.Dataset, network: ClusteringHead, frames: np.ndarray
-) -> torch.Tensor:
-    """Flat weights of a run at some frames, (frame, parameter) float64."""
-    dims = network.variables
-    some = {
-        name: one[name].transpose("step", *dims[name]).values[frames].astype(np.float64)
-        for name in dims
-    }
-    return torch.from_numpy(network.flatten(some))
 
 
 def loss_decrease_by_parameter(
