@@ -39,7 +39,7 @@ def made(generator):
             "map_gini": gini,
             "squared_weights": 2500 - 800 * before - 900 * after,
         },
-        "run": {"memorised": 100 + apart[:, 0], "generalised": 1650 + 2 * apart[:, 0]},
+        "run": {"memorised": 100 + apart[:, 0], "generalised": 1650 + 3 * apart[:, 0]},
         "run phase": {"begin": edges[:, :-1], "end": edges[:, 1:]},
     }
     phase_names = ["memorisation", "circuit formation", "cleanup"]
