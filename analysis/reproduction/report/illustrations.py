@@ -5,8 +5,9 @@ import contextlib
 import dataclasses
 import io
 import logging
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from analysis.reproduction.figures.figure_runs import (
     plan_ensemble,
 )
 from analysis.reproduction.figures.register import get_paper_figure
+from analysis.reproduction.report.markdown import escape_markdown
 from analysis.reproduction.results import ClaimResult
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.ensemble import run_path
@@ -39,27 +41,52 @@ SLOW = ("vc1", "vc2", "vc3", "vc4", "vc10", "vc11", "vc20")
 
 
 class Picture(NamedTuple):
-    """A figure of a paper that was drawn for the report."""
+    """A figure of a paper in the report."""
 
     name: str
     claim: str
     """The claim in whose entry it is shown"""
-    title: str
-    caption: str
     alt: str
-    """A text in place of the figure"""
+    """A text in place of the figure, in Markdown"""
+    caption: str
+    """Title and caption, in Markdown"""
 
 
-def draw_available_figures(
-    results: Sequence[ClaimResult], size: Size, folder: Path
-) -> dict[str, Picture]:
-    """Draw each figure that a claim names and whose runs exist; by name, each with the
-    first claim that names it."""
+def first_claims(results: Sequence[ClaimResult], size: Size) -> dict[str, str]:
+    """The figures that claims name, each with the first claim that names it."""
     claims: dict[str, str] = {}
     for result in results:
         name = result.claim.figure
         if name and not (size is Size.QUICK and name in SLOW):
             claims.setdefault(name, result.claim.name)
+    return claims
+
+
+def read_earlier_pictures(
+    claims: Mapping[str, str], pages: Sequence[Path], folder: Path
+) -> dict[str, Picture]:
+    """The figures of an earlier report, with their captions on its pages; only those
+    that claims name."""
+    line = re.compile(
+        rf"^!\[(.*)\]\({re.escape(folder.name)}/([\w-]+)\.png\)\n(.+)$", re.M
+    )
+    pictures = {}
+    for page in pages:
+        if not page.exists():
+            continue
+        for alt, name, caption in line.findall(page.read_text("utf-8")):
+            if name in claims and (folder / f"{name}.png").exists():
+                pictures[name] = Picture(name, claims[name], alt, caption)
+    return pictures
+
+
+def draw_available_figures(
+    claims: Mapping[str, str],
+    results: Sequence[ClaimResult],
+    size: Size,
+    folder: Path,
+) -> dict[str, Picture]:
+    """Draw each figure of `first_claims` whose runs exist; by name."""
     candidates = _candidate_sizes(results, size)
     names = tqdm(
         claims, desc="figures", unit="", leave=False, disable=None, file=sys.stderr
@@ -120,8 +147,9 @@ def _draw(
         except (TrajectoryError, SettingsError):
             continue  # the runs are too few, or too short, for this figure
         framing.save_small_png(drawn.figure, folder / f"{chosen.name}.png")
-        title, alt = chosen.title(drawn), chosen.alternative_text(drawn)
-        return Picture(chosen.name, claim, title, drawn.caption, alt)
+        alt = escape_markdown(chosen.alternative_text(drawn))
+        caption = f"{chosen.title(drawn)}. {drawn.caption}"
+        return Picture(chosen.name, claim, alt, escape_markdown(caption))
     return None
 
 

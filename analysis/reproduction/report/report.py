@@ -3,7 +3,6 @@ a folder of pictures."""
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -26,7 +25,8 @@ from analysis.reproduction.evidence import (
 from analysis.reproduction.experiment import Experiment, Size
 from analysis.reproduction.figures.register import PAPER_FIGURES
 from analysis.reproduction.papers import PAPERS, Paper
-from analysis.reproduction.report.illustrations import draw_available_figures
+from analysis.reproduction.report import illustrations
+from analysis.reproduction.report.markdown import escape_markdown
 from analysis.reproduction.report.strips import number_strip
 from analysis.reproduction.results import ClaimResult, as_sentence
 from dynamics.errors import RecordingError
@@ -48,9 +48,6 @@ CONCLUSIONS = {
     "Open": (Verdict.OPEN,),
 }
 """What the sentence on a paper says of its main claims, by their verdicts."""
-SYMBOLS = re.compile(r"[\\`*~$|<]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|&(?=#?\w+;)")
-"""What Markdown would read as markup: not underscores within words, nor brackets that
-are not part of a link."""
 
 
 class ExperimentRow(NamedTuple):
@@ -122,7 +119,7 @@ def write_report(
     with TemporaryDirectory() as name, ExitStack() as replacements:
         drafts = Path(name)
         if pictures:
-            contents["pictures"] = draw_available_figures(results, size, drafts)
+            contents["pictures"] = _draw_figures(results, size, pages, folder, drafts)
             _draw_strips(results, drafts)
         paths = [out]
         texts = [template("summary.md.j2").render(contents)]
@@ -134,7 +131,7 @@ def write_report(
         for path, text in zip(paths, texts, strict=True):
             draft = replacements.enter_context(replace_file(path))
             draft.write_text(text, encoding="utf-8")
-        _replace_pictures(drafts, folder)
+        _replace_pictures(drafts, folder, contents["pictures"])
     for page_path in pages.values():
         if page_path not in paths:
             page_path.unlink(missing_ok=True)
@@ -211,6 +208,20 @@ def report_provenance(
     }
 
 
+def _draw_figures(
+    results: Sequence[ClaimResult],
+    size: Size,
+    pages: Mapping[str, Path],
+    folder: Path,
+    drafts: Path,
+) -> dict[str, illustrations.Picture]:
+    """The figures whose runs exist, drawn anew, and those of an earlier report."""
+    claims = illustrations.first_claims(results, size)
+    earlier = illustrations.read_earlier_pictures(claims, [*pages.values()], folder)
+    drawn = illustrations.draw_available_figures(claims, results, size, drafts)
+    return earlier | drawn
+
+
 def _draw_strips(results: Sequence[ClaimResult], drafts: Path) -> None:
     """The drawing of the first number of each claim."""
     draw = template("strips.svg.j2").render
@@ -240,26 +251,18 @@ def template(name: str) -> jinja2.Template:
     return environment.get_template(name)
 
 
-def escape_markdown(text: str) -> str:
-    """Plain text as one line of Markdown, with a backslash before symbols that Markdown
-    would interpret within a line.
-
-    >>> print(escape_markdown("f_a * 2 | [1](2)"))
-    f_a \\* 2 \\| [1\\](2)
-    """
-    return SYMBOLS.sub(r"\\\g<0>", " ".join(str(text).split()))
-
-
-def _replace_pictures(drafts: Path, folder: Path) -> None:
-    """Put pictures into a folder in place of those of an earlier report; other files
-    remain."""
+def _replace_pictures(
+    drafts: Path, folder: Path, pictures: Mapping[str, illustrations.Picture]
+) -> None:
+    """Put pictures into a folder in place of those of an earlier report which are not
+    shown any more; other files remain."""
     names = {picture.name for picture in drafts.iterdir()}
     for name in sorted(names):
         with replace_file(folder / name) as temporary:
             shutil.copyfile(drafts / name, temporary)
     earlier = {f"{figure.name}.png" for figure in PAPER_FIGURES}
     earlier |= {path.name for path in folder.glob(f"{STRIPS}*.svg")}
-    for name in earlier - names:
+    for name in earlier - names - {f"{name}.png" for name in pictures}:
         (folder / name).unlink(missing_ok=True)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

@@ -1,6 +1,5 @@
 """The report: what its pages show, and how they are written."""
 
-import io
 import math
 import re
 
@@ -20,6 +19,7 @@ from analysis.reproduction.evidence import ScheduledExperiment
 from analysis.reproduction.experiment import Experiment, RequiredRuns, Size, Sizing
 from analysis.reproduction.figures.register import PAPER_FIGURES
 from analysis.reproduction.report import illustrations, report, strips
+from analysis.reproduction.report.markdown import escape_markdown
 from analysis.reproduction.results import (
     claim_result_table,
     count_verdicts,
@@ -165,7 +165,7 @@ def test_a_strip_has_the_numbers_on_one_scale():
 def test_pages_and_pictures_of_an_earlier_report_are_replaced(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out, folder = tmp_path / "report.md", tmp_path / "report-figures"
-    monkeypatch.setattr(report, "draw_available_figures", lambda *arguments: {})
+    monkeypatch.setattr(illustrations, "draw_available_figures", lambda *arguments: {})
     write(out, pictures=True)
     names = {path.name for path in folder.iterdir()}
     assert "strips-CA.agrees.svg" in names
@@ -182,10 +182,10 @@ def test_pages_and_pictures_of_an_earlier_report_are_replaced(tmp_path, monkeypa
 
 def test_figures_are_drawn_from_runs_that_exist(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    draw = illustrations.draw_available_figures
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(illustrations, "load_figure_runs", None)  # makes no run
-        found = illustrations.draw_available_figures(RESULTS, Size.QUICK, tmp_path)
-    assert found == {}
+        assert draw({FIGURE: "CA.holds"}, RESULTS, Size.QUICK, tmp_path) == {}
     settings = ParticleSettings()
     simulate(settings, 100, out=run_path(settings, 100, 0)).close()
     result = judge_claim(
@@ -194,9 +194,29 @@ def test_figures_are_drawn_from_runs_that_exist(tmp_path, monkeypatch):
         EVIDENCE,
         Size.DEFAULT,
     )
-    found = illustrations.draw_available_figures([result], Size.DEFAULT, tmp_path)
-    assert found["ca5"].claim == "CA.figure5.x"
+    claims = illustrations.first_claims([result], Size.DEFAULT)
+    pictures = draw(claims, [result], Size.DEFAULT, tmp_path)
+    assert pictures["ca5"].claim == "CA.figure5.x"
     assert (tmp_path / "ca5.png").stat().st_size > 1000
+
+
+def test_a_figure_of_an_earlier_report_stays_with_its_caption(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out, folder = tmp_path / "report.md", tmp_path / "report-figures"
+    picture = illustrations.Picture(FIGURE, "CA.holds", "a [b\\]", "Title. Two words.")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            illustrations,
+            "draw_available_figures",
+            lambda *arguments: {picture.name: picture},
+        )
+        write(out, pictures=True)
+    (folder / f"{FIGURE}.png").write_bytes(b"drawn")
+    before = (tmp_path / "report-ca.md").read_text()
+    assert f"![a [b\\]]({folder.name}/{FIGURE}.png)\nTitle. Two words." in before
+    write(out, pictures=True)  # its runs do not exist
+    assert (tmp_path / "report-ca.md").read_text() == before
+    assert (folder / f"{FIGURE}.png").read_bytes() == b"drawn"
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
@@ -206,5 +226,5 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
 
 
 def test_templates_escape_what_markdown_would_read():
-    assert report.escape_markdown("f_a * 2 | [1](2)") == r"f_a \* 2 \| [1\](2)"
-    assert io.StringIO(report.escape_markdown(SPECIAL)).read().count("\n") == 0
+    assert escape_markdown("f_a * 2 | [1](2)") == r"f_a \* 2 \| [1\](2)"
+    assert "\n" not in escape_markdown(f"{SPECIAL}\nmore")
