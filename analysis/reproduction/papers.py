@@ -58,6 +58,8 @@ class.""",
         "Section 3.2, no striking geometric structure: the absence of every regularity"
         " cannot be tested. Circuits that lack most invariances and generalise: the"
         " paper shows one; there is none among our runs, which contradicts nothing.",
+        "Section 4.1, the variable time of the first drop, and the second drop soon after"
+        " it: not judged.",
         "Section 4.1, saddles and hierarchical learning agree with theory: about other"
         " models.",
         "Section 4.2, data matters for very large models: without an experiment.",

@@ -50,8 +50,7 @@ def vc12(data: FigureData) -> DrawnFigure:
         "Left: a sketch, as in the paper: the same small step turns a vector little far"
         " from the origin and reverses it near the origin. Middle: largest slope of the"
         " norms. Right: of each run, the smallest length of an E + P and its largest"
-        " movement between recorded frames over its length. Single steps: see"
-        " VC.s4.3.scheduled-steps."
+        " movement between recorded frames over its length."
     )
     here = f"{moved} within {every} steps (between recorded frames)"
     return DrawnFigure(figure, here, rule, trajectory["seed"].values.tolist())

@@ -89,7 +89,8 @@ NEEDED = Claim(
     "NA.weight-decay",
     "section 5.3, appendix D.1",
     "Both regularization and limited data are necessary for grokking",
-    "Networks generalise with weight decay and not without it.",
+    "Within 4,000 epochs networks pass a test accuracy of .9 with weight decay and not"
+    " without it.",
     (
         Number(
             more_generalise,
@@ -114,8 +115,10 @@ NEEDED = Claim(
             0,
         ),
     ),
-    "The difference is as large as it can be, within the epochs of these runs.",
-    summary="without weight decay they do not generalise",
+    "The first difference is as large as it can be. Without weight decay the test"
+    " accuracy still reaches about 45%, far above chance.",
+    summary="without weight decay they do not pass a test accuracy of .9 within 4,000"
+    " epochs",
 )
 
 WEIGHT_DECAY = Experiment(

@@ -173,7 +173,7 @@ INVARIANCES = Claim(
     "VC.s3.2.circuits",
     "section 3.2",
     "they often capture the invariants of our problem",
-    "Networks that solve the task often capture its invariances.",
+    "Networks that solve the task have its invariances more often than untrained ones.",
     (
         Number(
             whole_circuit_gain,
@@ -192,7 +192,7 @@ INVARIANCES = Claim(
     ),
     "Fewer than half have both invariances. In an ideal circuit all variance is between"
     " multisets; single networks have either nearly all of it or far less.",
-    summary="networks that solve the task often capture its invariances",
+    summary="some networks that solve the task have both of its invariances",
     figure="vc2",
 )
 
@@ -231,7 +231,8 @@ VALUE_CORRECTS = Claim(
     "The paper credits the value matrix with the correction; here it does the smaller"
     " part. Already before it the tokens at these positions lie far closer together than"
     " those at non-spurious ones. Beside the verdict: means after and before it; the"
-    " change is a geometric mean.",
+    " change is a geometric mean. The circuits are chosen by their small effect, which"
+    " is measured behind the value matrix; this favours a decrease.",
     summary="the value matrix does a small part of correcting attention to spurious"
     " positions",
     figure="vc2",

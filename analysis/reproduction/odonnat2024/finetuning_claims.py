@@ -246,7 +246,9 @@ LIKE_INITIAL = Claim(
         ),
     ),
     "Of runs that end above .98 at p = 3; the paper shows one. Much closer than circuits"
-    " after training from random weights (VC.s4.1.initial-weights).",
+    " after training from random weights (VC.s4.1.initial-weights). Some nearness is"
+    " expected wherever training moves weights by a limited amount, so that its size is"
+    " the result.",
     summary="finetuned circuits stay close to their source",
     figure="vc11",
 )

@@ -103,7 +103,8 @@ FIXED_POINT = Claim(
     "One circuit for p = 2, built by hand, and a weight decay of .0001 that VC does not"
     " use. Without it the weights of a circuit that is right grow for ever, so that it is"
     " no fixed point. Weight decay alone may make these eigenvalues positive; in other"
-    " directions the lowest is zero to rounding.",
+    " directions the lowest is zero to rounding. That such circuits arise in training is"
+    " not tested.",
     summary="an ideal circuit built by hand comes to rest at a fixed point, with a weight"
     " decay that VC does not use",
 )

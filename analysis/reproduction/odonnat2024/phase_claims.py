@@ -317,8 +317,8 @@ TWO_STAGES = Claim(
     "CH.abstract.two-stages",
     "summary of the web page",
     "first structure the sequence embeddings, then fit a classifier",
-    "Learning has two stages: sequence embeddings are structured, then a classifier is"
-    " fitted.",
+    "Learning has two overlapping stages: sequence embeddings are structured, and the"
+    " classifier is fitted more in the second.",
     (
         Number(
             mlp_gain,

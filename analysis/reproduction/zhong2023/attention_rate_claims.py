@@ -117,8 +117,7 @@ def model_claim(
         tuple(numbers),
         "The paper prints the values of one network, which is taken to vary as ours do."
         " Ours are not chosen for circular embeddings. With four networks the intervals"
-        " of irrelevance and circularity are wide, so that agreement says little there."
-        " Constant attention makes gradients nearly symmetric by itself.",
+        " of irrelevance and circularity are wide, so that agreement says little there.",
         figure="zl-rates",
     )
 
@@ -129,8 +128,7 @@ MODELS = (
         0.0,
         ("0.9937", "0.17", "0.998"),
         "Model A and Model B in Section 3 have gradient symmetricity 99.37%",
-        "With constant attention embeddings are circular, gradients almost symmetric,"
-        " and the correct logits depend on the difference of the summands: a pizza.",
+        "With constant attention gradients are almost symmetric, as printed for model A.",
     ),
     model_claim(
         "B",
@@ -184,7 +182,8 @@ TRANSITION = Claim(
             digits=2,
         ),
     ),
-    "Both change little in the lower half of the range and much above it. All networks"
+    "Symmetricity changes little in the lower half of the range and much above it;"
+    " irrelevance rises throughout. All networks"
     " are used; the figure shows those with circular embeddings. Whether the change is a sharp"
     " transition is not tested.",
     summary="networks change from pizza to clock as the attention rate rises",
@@ -262,7 +261,8 @@ TABLE = (
         "Two of five fifths differ; no cause is known. Means of the authors' public table; eight networks of ours in each fifth. Ours"
         " lie below theirs by similar amounts at both ends, so that the rise is as"
         " large.",
-        "the mean distance irrelevance of the authors' table at high attention rates",
+        "the mean distance irrelevance of the authors' table in the highest and the lowest"
+        " fifth of the attention rate",
     ),
 )
 
