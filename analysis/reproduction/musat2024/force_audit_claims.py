@@ -121,7 +121,7 @@ FIT = (
     "All four fields of equations 2 to 4 are fitted together to the negative gradient"
     " of the loss, without its parts along a shift and a change of size of all"
     " embeddings; weight decay 1. A weight is the size of a fitted field over that of"
-    " the gradient."
+    " the gradient, with a sign."
 )
 ATTRACTION = Claim(
     "CA.s5.1.attraction",
@@ -181,7 +181,8 @@ CONSTANT = Claim(
     "CA.s5.1.constant",
     "section 5.1, equation 3",
     "We will model this case with a constant gradient towards the other",
-    "The attraction of pair sums of the same class does not depend on their distance.",
+    "The attraction of pair sums of the same class does not depend on their distance at"
+    " all.",
     tuple(
         power_number(
             "attraction", exact_number(0), "power q of an attraction r^q", epoch
@@ -190,7 +191,7 @@ CONSTANT = Claim(
     ),
     "The power with which the four fields explain most of the gradient, fitted as in"
     " CA.s5.1.attraction. It is near 0, and its sign changes between the epochs.",
-    summary="the attraction does not depend on the distance",
+    summary="the attraction is exactly independent of the distance (its power is near 0)",
 )
 INVERSE = Claim(
     "CA.s5.1.inverse",

@@ -132,11 +132,12 @@ def row_claim(decay: float, comment: str = "") -> Claim:
         f"CA.table1.decay{decay:g}",
         f"table 1, weight decay {decay:g}",
         "We train 100 random initializations for 2000 epochs",
-        f"At weight decay {decay:g}, {row.circles or 'none'} of 100 networks"
-        f" {'becomes a circle' if row.circles < 2 else 'become circles'}.",
+        f"At weight decay {decay:g}, {row.circles} of 100 networks become circles.",
         tuple(numbers),
         comment,
-        summary=f"the circles at weight decay {decay:g}" if row.circles > 1 else "",
+        summary=f"the number of circles at weight decay {decay:g}"
+        if row.circles > 1
+        else "",
         figure="ca-c",
     )
 

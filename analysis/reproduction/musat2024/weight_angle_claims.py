@@ -83,7 +83,8 @@ ALIGNMENT = Claim(
     "CA.s5.2.weights-align",
     "section 5.2",
     "the weight vectors of the linear layer will tend to align with",
-    "In circles the weights of hidden units tend to point at pair sums.",
+    "In circles the weights of hidden units point nearer to pair sums than random"
+    " directions do.",
     (
         angle_excess("weight", "weights of N = 17"),
         angle_excess("weight", "weights of polygons with odd corners", 1),
@@ -97,7 +98,7 @@ ALIGNMENT = Claim(
     " bias is active; weights are perpendicular to it. Units place this line on pair"
     " sums. In a polygon with an even number of corners weights then point near one,"
     " too; with an odd number they point midway between two.",
-    summary="hidden weights point at pair sums",
+    summary="hidden weights point nearer to pair sums than random directions do",
     figure="ca6",
 )
 

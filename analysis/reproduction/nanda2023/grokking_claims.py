@@ -220,29 +220,30 @@ ORDER = Claim(
     "OWN.grokking-order",
     "",
     "",
-    "Half of the change of the Fourier structure of the weights comes after half of the"
-    " fall of the test loss.",
+    "The Fourier structure of the weights reaches half of its change only after the test"
+    " loss has fallen by half of its fall.",
     (
         order_number(
             "test_loss",
             "map_gini",
-            "the fall of the test loss to the rise of the Gini of the neuron-logit map",
+            "the fall of the test loss to half of the rise of the Gini of the neuron-logit"
+            " map",
         ),
         order_number(
             "test_loss",
             "embedding_gini",
-            "the fall of the test loss to the rise of the Gini of the embedding",
+            "the fall of the test loss to half of the rise of the Gini of the embedding",
         ),
         order_number(
             "test_loss",
             "squared_weights",
-            "the fall of the test loss to that of the squared weights",
+            "the fall of the test loss to half of that of the squared weights",
         ),
     ),
     "Measures of the logits (NA.phases.progress) come before the test loss, the Gini"
     " coefficients of the weights follow it.",
-    summary="in NA's transformer half of the change of the weights' Fourier structure"
-    " follows half of the fall of the test loss",
+    summary="in NA's transformer the weights' Fourier structure reaches half of its"
+    " change only after the test loss has fallen by half of its fall",
     figure="na-phases",
 )
 

@@ -211,8 +211,8 @@ ESCAPE = Claim(
     " the Hessian before it. About half of the movement is along directions of negative"
     " curvature, hardly any along the most negative one, along which gradient flow would"
     " leave. Other epochs are not compared.",
-    summary="in the first drop VC's networks move along directions of negative curvature"
-    " more than by chance",
+    summary="where the loss falls most in the first drop, VC's networks move along"
+    " directions of negative curvature more than by chance",
 )
 
 SADDLES = Experiment(

@@ -99,10 +99,10 @@ PAIR_LAW = Claim(
         ),
     ),
     "Weight decay 1; laws are compared on networks and epochs that they were not fitted"
-    " to. CA's law has its own constants. While structures form it explains most of what"
-    " any force between two pair sums can.",
-    summary="even the best force between two pair sums explains less than half of the"
-    " gradient",
+    " to. CA's law has its own constants. At epoch 90 it explains most of what the fitted law"
+    " does.",
+    summary="even a law of distance and angle that is fitted to other networks explains"
+    " less than half of the gradient",
 )
 
 EXPERIMENT = Experiment(

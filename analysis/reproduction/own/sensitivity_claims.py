@@ -121,9 +121,9 @@ RISE = Claim(
     "CA.s6.more-circles",
     "section 6",
     "leads to more circles, which is consistent with our hypothesis",
-    "A larger f_a leads to more circles, under each of ten readings of the method.",
+    "More circles form at f_a = 2 than at 0.5, under each of ten readings of the method.",
     (rise_number(0.5, 2.0), rise_number(0.5, 1.0), rise_number(1.0, 2.0)),
-    "Ten readings of section 6: this package's settings, and nine that each change one"
+    "From f_a = 1 to 2 there are fewer under one reading. Ten readings of section 6: this package's settings, and nine that each change one"
     " choice which the paper leaves open; the number is that of the reading with the"
     " smallest difference, named beside it. The readings differ by up to 62 points at"
     " f_a = 2, as much as the rows of the table, so that agreement with table 2 is"
