@@ -234,8 +234,8 @@ def detection_difference(evidence: xr.Dataset, of_circles: bool) -> Estimate:
     measured = evidence["circle"].notnull().values
     circle = evidence["circle"].values[measured] == 1
     polygon = (evidence["circle_distance"] < evidence["grid_distance"]).values[measured]
-    found, given = (polygon, circle) if of_circles else (circle, polygon)
-    return estimates.difference_of_ones(found[given], found[~given], "networks")
+    marked, given = (polygon, circle) if of_circles else (circle, polygon)
+    return estimates.difference_of_ones(marked[given], marked[~given], "networks")
 
 
 DETECTION = Claim(
