@@ -144,7 +144,7 @@ REGULARITY = Claim(
         ),
     ),
     "Means over four hyperparameters: batch size, width, learning rate and that of the"
-    " MLP. The widths go up to 784 in place of 10,000.",
+    " MLP.",
     summary="the mean accuracy of many runs depends regularly on hyperparameters",
     figure="vc7",
 )
