@@ -13,9 +13,6 @@ from typing import Literal
 from analysis import output, reproduction
 from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
-from analysis.reproduction import evidence as evidence_files
-from analysis.reproduction import report
-from analysis.reproduction.experiment import Runner, Size
 from dynamics import sweeps
 from dynamics.settings import SettingsError
 
@@ -61,26 +58,30 @@ def main(options: Options) -> None:
         raise SettingsError(
             "quick, full", "both", "one of them, or none for the default"
         )
-    evidence_files.check_torch()
+    reproduction.evidence.check_torch()
     selected = reproduction.select_claims(options.only)
     if options.list:
         print(reproduction.format_claim_list(selected))
         return
     if options.out is not None:
-        report.check_report_path(options.out)
+        reproduction.report.check_report_path(options.out)
     if options.scheduler is not None:
         sweeps.check_scheduler(options.scheduler)
-    size = Size("quick" if options.quick else "full" if options.full else "default")
+    size = reproduction.Size(
+        "quick" if options.quick else "full" if options.full else "default"
+    )
     if options.evidence.exists() and not options.evidence.is_dir():
         raise SettingsError("evidence", options.evidence, "the name of a folder")
-    runner = Runner(options.log, options.device, options.scheduler, options.evidence)
+    runner = reproduction.Runner(
+        options.log, options.device, options.scheduler, options.evidence
+    )
     experiments = reproduction.required_experiments(selected)
-    steps = evidence_files.schedule_experiments(experiments, size, runner)
-    evidence_files.print_plan(steps, size, options.plan, options.log)
+    steps = reproduction.evidence.schedule_experiments(experiments, size, runner)
+    reproduction.evidence.print_plan(steps, size, options.plan, options.log)
     if options.plan:
         return
-    evidence_files.precompute_ensembles(steps, runner)
-    evidence = evidence_files.gather_evidence(steps, runner)
+    reproduction.evidence.precompute_ensembles(steps, runner)
+    evidence = reproduction.evidence.gather_evidence(steps, runner)
     reduced = {step.experiment.name: step.sizing.reduced for step in steps}
     results = []
     for claim in selected:
@@ -97,7 +98,7 @@ def main(options: Options) -> None:
         output.write_csv(reproduction.claim_result_table(results), options.csv)
     if options.out or "all" in options.only:
         out = options.out or options.evidence / f"report-{size}.md"
-        paths = report.write_report(
+        paths = reproduction.report.write_report(
             results, evidence, steps, size, options.device, out, options.pictures
         )
         lines = [f"report      {path}" for path in paths]

@@ -1,7 +1,10 @@
+from . import evidence as evidence
 from . import figures as figures
 from . import report as report
 from .claim import Claim as Claim
 from .claim import Verdict as Verdict
+from .experiment import Runner as Runner
+from .experiment import Size as Size
 from .registry import CLAIMS as CLAIMS
 from .registry import EXPERIMENT_OF_CLAIM as EXPERIMENT_OF_CLAIM
 from .registry import EXPERIMENTS as EXPERIMENTS

