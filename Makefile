@@ -20,7 +20,7 @@ demo: .venv/core
 	$(BIN)/python -m sims.particles --fa 2.0
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
 
 test-all: lint
 	$(BIN)/python -m pytest

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 import dynamics
-from analysis import forces, output, plots, progress_measures, reproduction
+from analysis import forces, output, plots, progress_measures, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.record import (
@@ -165,7 +165,7 @@ def audit_trained(options: Options) -> None:
         )
     rows = []
     runs, law = options.selection.runs or 100, ParticleSettings(fa=options.fa)
-    ensembles = reproduction.table_ensembles(
+    ensembles = structures.table_ensembles(
         options.settings, runs, options.seed, options.epochs, options.log
     )
     for settings, trajectory in ensembles:

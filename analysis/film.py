@@ -95,7 +95,7 @@ class Options(PanelOptions):
 
 def main(options: Options) -> None:
     """Choose runs, panels and frames; draw and encode them."""
-    check_picture_path(options, Path("film.mp4"), _FORMATS)
+    check_picture_path(options.out or Path("film.mp4"), _FORMATS)
     write_film = plots.write_film  # raises MissingPackage before anything is computed
     gif = options.out is not None and options.out.suffix.lower() == ".gif"
     spike = drop = None
@@ -105,7 +105,7 @@ def main(options: Options) -> None:
     trajectories, runs = open_shown_runs(options)
     ending = f"-{options.event}.mp4" if options.event else ".mp4"
     name = default_picture_path(options, runs, ending)
-    out = check_picture_path(options, name, _FORMATS)
+    out = check_picture_path(options.out or name, _FORMATS)
     if spike:
         one = trajectories[0].isel(run=runs[0])
         steps = one["step"].values[one["step"].values <= int(one["last_step"])]

@@ -69,7 +69,7 @@ class Options(PanelOptions):
 def main(options: Options) -> None:
     """Find the frame, draw it and save it."""
     check_integer("step", options.step, -1, 2**62)
-    check_picture_path(options, Path("figure.png"), _FORMATS)
+    check_picture_path(options.out or Path("figure.png"), _FORMATS)
     trajectories, runs = open_shown_runs(options)
     if any(trajectory.attrs["record"] == "metrics" for trajectory in trajectories):
         print(
@@ -96,9 +96,8 @@ def main(options: Options) -> None:
             "time        units differ; each run is shown after the same fraction of its"
             " length"
         )
-    out = check_picture_path(
-        options, default_picture_path(options, runs, f"-step{step}.png"), _FORMATS
-    )
+    default = default_picture_path(options, runs, f"-step{step}.png")
+    out = check_picture_path(options.out or default, _FORMATS)
     grid = plots.PanelGrid(
         scenes, names, layout.columns, layout.width, layout.leading, layout.for_print
     )

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import tyro
 
+from analysis.command_line.panel_selection import check_picture_path
 from analysis.command_line.parsing import run_command
-from analysis.reproduction import figures, verification
+from analysis.reproduction import figures
 from dynamics.settings import SettingsError
 
 
@@ -26,8 +27,8 @@ class Options:
     figure: tyro.conf.Positional[str] = ""
     """Name of the figure, for example ca3, CA.3 or vc12. Default: list all figures."""
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Trajectory files from which to draw the figure, in any order. Default: the runs
-    in the list of figures."""
+    """Trajectory files from which to draw the figure, as many and in the order of the
+    runs in the list of figures. Default: these runs."""
     run: int | None = None
     """Index of the run, for figures that show one run. Default: selected by a rule,
     which is printed."""
@@ -53,31 +54,24 @@ def main(options: Options) -> None:
         print(figures.format_figure_list())
         return
     chosen = figures.get_paper_figure(options.figure)
-    if options.run is not None and not chosen.picks:
+    if options.run is not None and not chosen.one_run:
         raise SettingsError(
             "run", options.run, f"no value here: {chosen.source} shows several runs"
         )
     folder = options.trajectories[0].parent if options.trajectories else Path("runs")
-    out = figures.check_figure_path(options.out or folder / f"paper-{chosen.name}.png")
-    if options.small and out.suffix.lower() != ".png":
-        raise SettingsError(
-            "out", out, "the name of a file that ends in .png, for a small picture"
-        )
+    formats = ("png",) if options.small else ("png", "svg", "pdf")
+    default = folder / f"paper-{chosen.name}.png"
+    out = check_picture_path(options.out or default, formats)
     print(f"{chosen.source}: {chosen.shows}")
-    sizes = verification.SizeOverrides(options.runs, options.epochs)
+    sizes = figures.SizeOverrides(options.runs, options.epochs)
     data = figures.load_figure_runs(chosen, options.trajectories, sizes, options.run)
     drawn = figures.draw_paper_figure(chosen, data._replace(small=options.small))
-    caption = figures.paper_figure_caption(drawn)
     if options.small:
         figures.save_small_png(drawn.figure, out)
     else:
-        title = figures.paper_figure_title(chosen, drawn)
-        figures.save_paper_figure(
-            drawn.figure,
-            figures.add_title_and_caption(drawn.figure, title, caption),
-            out,
-        )
-    print(f"here: {drawn.here}\n{caption}\npicture     {out}")
+        title = chosen.title(drawn)
+        figures.save_with_caption(drawn.figure, title, drawn.caption, out)
+    print(f"here: {drawn.here}\n{drawn.caption}\npicture     {out}")
 
 
 if __name__ == "__main__":

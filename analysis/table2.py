@@ -8,7 +8,7 @@ import dataclasses
 
 import tyro
 
-from analysis import reproduction
+from analysis import structures
 from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
@@ -37,11 +37,11 @@ class Options(TableOptions):
 def main(options: Options) -> None:
     """Simulate or find the three ensembles; print them beside the paper's rows."""
     settings = ParticleSettings(**dataclasses.asdict(options.settings))
-    ensembles = reproduction.table_ensembles(
+    ensembles = structures.table_ensembles(
         settings, options.runs, options.seed, None, options.log
     )
-    reproduction.print_ca_table(
-        [reproduction.ca_table_row(ensemble) for _, ensemble in ensembles], options.csv
+    structures.print_ca_table(
+        [structures.ca_table_row(ensemble) for _, ensemble in ensembles], options.csv
     )
 
 

@@ -291,6 +291,10 @@ class OptimizerSettings:
         """The learning rate."""
         return self.lr
 
+    def weight_decay_of(self, variable: str) -> float:
+        """The weight decay of a variable of the network, such as "embedding"."""
+        return self.weight_decay
+
     def __post_init__(self) -> None:
         _check_field(self, "weight_decay", check_real)
         _check_field(self, "lr", check_real, positive=True)
@@ -346,14 +350,27 @@ class ModularSettings(OptimizerSettings):
     train_share: float = 0.8
     """Fraction of the N(N+1)/2 pairs that are used for training (their number is
     rounded down); the others are used for validation."""
+    embedding_weight_decay: float | None = dataclasses.field(
+        default=None, metadata=SAVED_IF_CHANGED
+    )
+    """Weight decay of the embedding, if it differs from that of the other
+    parameters."""
 
     @property
     def modulus(self) -> int:
         """N, the number of tokens."""
         return self.n
 
+    def weight_decay_of(self, variable: str) -> float:
+        """The weight decay of a variable of the network, such as "embedding"."""
+        if variable == "embedding" and self.embedding_weight_decay is not None:
+            return self.embedding_weight_decay
+        return self.weight_decay
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.embedding_weight_decay is not None:
+            _check_field(self, "embedding_weight_decay", check_real)
         _check_field(self, "n", check_integer, 1, 1000)
         _check_field(self, "hidden", check_integer, 1, 100_000)
         _check_field(self, "dim", check_integer, 1, 10_000)
@@ -481,6 +498,11 @@ class SparseSettings(OptimizerSettings):
     def rows(self) -> int:
         """Rows of the embedding table."""
         return self.table or self.vocab
+
+    def weight_decay_of(self, variable: str) -> float:
+        """The weight decay of a variable of the network, such as "embedding"."""
+        added = self.assembler_decay if variable == "assembler" else 0.0
+        return self.weight_decay + added
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -33,7 +33,7 @@ SYMBOLS = {
 }
 """Symbols of settings; other settings have their own names."""
 
-_ALWAYS_NAMED = {
+MAIN_SETTINGS = {
     SparseSettings.system: {"vocab": "p", "dim": "d"},
     ModularSettings.system: {"n": "N", "weight_decay": "weight decay"},
     TransformerSettings.system: {"task": "task", "n": "n", "attention_rate": "α"},
@@ -55,7 +55,7 @@ def describe_settings(settings: Any, most: int | None = None) -> str:
         modulus = f"N = {settings.modulus}" if settings.modulus else ""
         words = [settings.model, settings.optimizer, parameters, modulus]
         return ", ".join(filter(None, words))
-    main = _ALWAYS_NAMED.get(settings.system, {})
+    main = MAIN_SETTINGS.get(settings.system, {})
     texts = setting_texts(settings, always=main)
     if most is not None and len(texts) > len(main) + most:
         texts = [*texts[: len(main) + most], "…"]
@@ -91,9 +91,7 @@ def setting_texts(
                 f"{value:g}" if isinstance(value, int | float) else str(value)
                 for value in dict.fromkeys(values[name])
             ]
-            texts.append(
-                f"{symbols.get(name, name.replace('_', ' '))} = {', '.join(items)}"
-            )
+            texts.append(f"{word} = {', '.join(items)}")
     return texts
 
 

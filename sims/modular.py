@@ -6,7 +6,7 @@ python -m sims.modular --weight-decay 1.0
 
 import dataclasses
 
-from analysis import plots, reproduction
+from analysis import plots, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
@@ -57,7 +57,7 @@ def main(options: Options) -> None:
     title = f"{describe_settings(settings)}, after {epochs} epochs"
     plots.save_figure(plots.class_map_figure(trajectory, title), picture)
     print(f"picture     {picture}", file=options.log)
-    reproduction.print_ca_table([reproduction.ca_table_row(trajectory)], options.csv)
+    structures.print_ca_table([structures.ca_table_row(trajectory)], options.csv)
 
 
 if __name__ == "__main__":

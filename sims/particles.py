@@ -6,7 +6,7 @@ python -m sims.particles --fa 2.0
 import dataclasses
 
 import dynamics
-from analysis import plots, reproduction
+from analysis import plots, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
@@ -56,7 +56,7 @@ def main(options: Options) -> None:
         figure = plots.plot_embeddings(ends.values, ends["seed"].values, title)
         plots.save_figure(figure, picture)
         print(f"picture     {picture}", file=options.log)
-    reproduction.print_ca_table([reproduction.ca_table_row(trajectory)], options.csv)
+    structures.print_ca_table([structures.ca_table_row(trajectory)], options.csv)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,12 @@ class Run(PlainRun):
         pairs = torch.from_numpy(all_pairs(s.n))
         self.splits = {"train": pairs[chosen], "validation": pairs[~chosen]}
         self.targets = {name: split.sum(1) % s.n for name, split in self.splits.items()}
-        self.rule = plain_optimizer(s, self.net.parameters())
+        parameters: list = list(self.net.parameters())
+        if s.embedding_weight_decay is not None:
+            embedding, *others = parameters
+            first = {"params": [embedding], "weight_decay": s.embedding_weight_decay}
+            parameters = [first, {"params": others}]
+        self.rule = plain_optimizer(s, parameters)
 
     def parameters_by_name(self) -> dict[str, torch.Tensor]:
         parameters = self.net.parameters()

@@ -34,7 +34,6 @@ NUMERIC = [
     "tests/analysis/linearization",
     "tests/analysis/loss_geometry",
     "tests/analysis/progress_measures",
-    "tests/analysis/reproduction/test_ca_tables.py",
     "tests/analysis/statistics",
     "tests/analysis/structures",
     "tests/analysis/test_recorded_models.py",

@@ -170,15 +170,12 @@ def select_panels(
     return tuple(drawn), f"; with --panels also {', '.join(left)}" if left else ""
 
 
-def check_picture_path(
-    options: PanelOptions, default: Path, formats: Sequence[str]
-) -> Path:
+def check_picture_path(path: Path, formats: Sequence[str]) -> Path:
     """The picture's path. Raises SettingsError for other formats and for an existing
     trajectory or result file."""
-    path = default if options.out is None else options.out
     if path.suffix[1:].lower() not in formats or path.is_dir():
         suffixes = [f".{name}" for name in formats]
-        allowed = ", ".join(suffixes[:-1]) + f" or {suffixes[-1]}"
+        allowed = " or ".join(filter(None, (", ".join(suffixes[:-1]), suffixes[-1])))
         raise SettingsError("out", path, f"the name of a file that ends in {allowed}")
     if path.is_file():
         with path.open("rb") as file:

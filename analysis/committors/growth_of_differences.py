@@ -199,7 +199,7 @@ def linearized_exponents(
     loss,
 
         particles   (1 - mean - y y^T / |y|²) (1 + step_size dF/dx) / s
-        descent     1 - lr (H + weight_decay)
+        descent     1 - lr (H + the weight decay of each weight)
 
     Raises SettingsError for other systems, optimizers, step rules and
     normalisations."""
@@ -258,6 +258,8 @@ def _descent_derivatives(
         linearization.training_objective(network, int(seed))
         for seed in frames["seed"].values
     ]
+    decays = [settings.weight_decay_of(name) for name in network.variables]
+    decay = np.diag(np.repeat(decays, network.lengths))
     steps = range(frames.sizes["step"] - 1)
     pairs = linearization.flat_weight_pairs(frames, network, steps)
     weights = torch.from_numpy(pairs[:, :, 0])
@@ -267,7 +269,7 @@ def _descent_derivatives(
             for objective, row in zip(objectives, weights[:, at], strict=True)
         ]
         unit = np.eye(weights.shape[-1])
-        yield unit - settings.lr * (np.stack(hessians) + settings.weight_decay * unit)
+        yield unit - settings.lr * (np.stack(hessians) + decay)
 
 
 def state_vectors(trajectory: xr.Dataset, at: int) -> np.ndarray:

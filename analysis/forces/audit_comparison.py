@@ -132,7 +132,11 @@ def differing_settings(trajectories: Sequence[xr.Dataset]) -> dict[str, list[Any
     ]
     names = dict.fromkeys(name for setting in settings for name in setting)
     values = {
-        name: [setting.get(name, np.nan) for setting in settings] for name in names
+        name: [
+            np.nan if setting.get(name) is None else setting[name]
+            for setting in settings
+        ]
+        for name in names
     }
     return {
         name: result

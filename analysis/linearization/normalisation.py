@@ -17,7 +17,7 @@ So N' has the eigenvalues g' along x and f orthogonal to x. As a bilinear map N'
 the norm max \|N''(u, u, u)\| over unit u (Banach), the largest of \|3 f' c (1 - c²) +
 g'' c³\| over cosines c, which is \|g''\| or at c² = f' / (3 f' - g''). For the unit
 form these are 1 / r and (2 / sqrt 3) / r²: they are unbounded near the origin, where an
-update as large as r reverses x / r (VC section 5, spikes). N' and N'' themselves are
+update as large as r reverses x / r (VC section 4.3). N' and N'' themselves are
 `normalisation_derivatives` of `analysis.linearization.attention_derivatives`."""
 
 from typing import NamedTuple

@@ -1,5 +1,5 @@
 """Distance from the origin of the points that VC's network normalises, compared with
-their movement (VC section 5).
+their movement (VC section 4.3).
 
 VC's network normalises x = E(token) + P(position) and, before the MLP, the sequence
 embeddings xi. Near the origin the derivatives of x / |x| grow without bound, and an

@@ -19,6 +19,7 @@ from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
     in_style,
+    legend_entries,
     new_panels,
 )
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
@@ -58,63 +59,82 @@ def plot_gradient_norms(
     the largest norms are drawn."""
     runs = f"run {run} (seed {int(trajectory['seed'][run])}), then all runs"
     layers = trajectory.sizes["layer"]
-    names = colours.layer_labels(trajectory["layer"].values.tolist())
-    trajectory = trajectory.assign_coords(layer=names)
-    result = result.assign_coords(layer=names)
-    drawn = largest_layers(
-        trajectory["gradient_norm"].isel(run=run).fillna(0).max("step").values
-    )
-    trajectory, result = trajectory.isel(layer=drawn), result.isel(layer=drawn)
+    trajectory, drawn = _name_largest_layers(trajectory, run)
+    result = result.isel(layer=drawn).assign_coords(layer=trajectory["layer"])
     if layers > len(drawn):
         runs += f"; the {len(drawn)} largest of {layers} layers"
     figure, panels = new_panels(
         [1] * 4 + [4 / 3] * 3, f"{trajectory.attrs['system']}: {runs}", height=1.2
     )
-    upper, lower = panels[:4], panels[4:]
+    entries = _plot_run(panels[:4], trajectory, run, config)
+    lower = panels[4:]
+    for axes, kind in zip(lower, result["kind"].values, strict=False):
+        _plot_fractions(axes, result.sel(kind=kind), str(kind))
+    if result.sizes["kind"] == 1:
+        lower[1].set_axis_off()
+    _plot_correlations(lower[2], result)
+    draw_legend(figure, {**entries, **legend_entries(figure, lower)})
+    return figure
+
+
+@in_style
+def plot_run_norms(
+    trajectory: xr.Dataset, run: int, config: DetectionConfig = DEFAULT_DETECTION
+) -> Figure:
+    """The part of `plot_gradient_norms` that is of one run."""
+    trajectory, _ = _name_largest_layers(trajectory, run)
+    figure, panels = new_panels([2] * 4, height=1.2)
+    draw_legend(figure, _plot_run(panels, trajectory, run, config))
+    return figure
+
+
+def _name_largest_layers(
+    trajectory: xr.Dataset, run: int
+) -> tuple[xr.Dataset, np.ndarray]:
+    """A trajectory with the layers that are drawn, under their labels, and the indices
+    of these."""
+    names = colours.layer_labels(trajectory["layer"].values.tolist())
+    norms = trajectory["gradient_norm"].isel(run=run).fillna(0)
+    drawn = largest_layers(norms.max("step").values)
+    return trajectory.assign_coords(layer=names).isel(layer=drawn), drawn
+
+
+def _plot_run(
+    panels: Sequence[Axes], trajectory: xr.Dataset, run: int, config: DetectionConfig
+) -> dict[str, Any]:
+    """Draw the loss, the accuracy and the norms of a run with the events of its loss;
+    return the entries of the legend."""
     one = trajectory.isel(run=run)
     series = loss_and_norm_series(trajectory.isel(run=[run]), config)[0]
     falling, time, clock = series.falling, series.time, frame_clock(trajectory)
     with_loss = "loss" in trajectory
     if with_loss:
-        _plot_metrics(upper[0], upper[1], one, time)
+        _plot_metrics(panels[0], panels[1], one, time)
     else:
-        upper[0].plot(time, -falling, color=colours.colour("ink"))
-        upper[0].set_title("distance from the start")
-        upper[1].set_axis_off()
-    for axes, scale in ((upper[2], "log"), (upper[3], "linear")):
+        panels[0].plot(time, -falling, color=colours.colour("ink"))
+        panels[0].set_title("distance from the start")
+        panels[1].set_axis_off()
+    for axes, scale in ((panels[2], "log"), (panels[3], "linear")):
         _plot_norms(axes, one, time, scale, config)
         title = (
             f"norm of the {'gradient' if with_loss else 'force'}, running median,"
             f" {scale}"
         )
         axes.set(title=title, ylabel="norm")
-    visible = [axes for axes in upper if axes.axison]
+    visible = [axes for axes in panels if axes.axison]
     marked = (
         _mark_events(visible, falling, not with_loss, time, series.detection)
         if len(falling) > 1
         else {}
     )
-    lines, labels = upper[3].get_legend_handles_labels()
-    named = dict(zip(labels, lines, strict=True))
     peak = Line2D([], [], color=colours.colour("muted"), marker="o", linestyle="none")
     marked["peak of a norm"] = peak
     for axes in visible:
         axes.set_xlabel(clock)
         if len(time):
             axes.set_xlim(time[0], max(time[-1], time[0] + 1))
-    for axes, kind in zip(lower, result["kind"].values, strict=False):
-        _plot_fractions(axes, result.sel(kind=kind), str(kind))
-    if result.sizes["kind"] == 1:
-        lower[1].set_axis_off()
-    _plot_correlations(lower[2], result)
-    below = [axes.get_legend_handles_labels() for axes in lower]
-    chance = {
-        label: artist
-        for artists, labels in below
-        for artist, label in zip(artists, labels, strict=True)
-    }
-    draw_legend(figure, {**named, **marked, **chance})
-    return figure
+    lines, labels = panels[3].get_legend_handles_labels()
+    return {**dict(zip(labels, lines, strict=True)), **marked}
 
 
 def _plot_metrics(

@@ -50,6 +50,27 @@ def plot_sparsity(result: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
     return drawn
 
 
+@in_style
+def plot_training_sparsity(
+    result: Sequence[xr.Dataset], names: Sequence[str]
+) -> Figure:
+    """The curves of successful and failed runs on training data, a panel for each
+    result; beside a single one the curves by test accuracy."""
+    drawn, panels = new_panels([4 / 3] * max(2, len(result)))
+    training = [item.sel(split=SPARSITY_SPLITS[0]) for item in result]
+    for panel, item, name in zip(panels, training, names, strict=False):
+        _draw_success(panel, item)
+        title = name if len(result) > 1 else "success and failure"
+        panel.set(title=title, xlabel="threshold eps", ylabel="sparsity (fraction)")
+    if len(result) == 1:
+        scale = ScalarMappable(Normalize(0, 1), "viridis")
+        _draw_accuracy(panels[1], training[0], scale)
+        panels[1].set(title="test accuracy", xlabel="threshold eps")
+        drawn.colorbar(scale, ax=panels)
+    _draw_legend(drawn)
+    return drawn
+
+
 def _draw_success(panel: Axes, result: xr.Dataset) -> None:
     """The curve of each run; a bar along eps marks thresholds at which successful and
     failed runs differ."""

@@ -1,97 +1,105 @@
-"""All claims of the papers that are tested here, or not with the reason, some of our
-own, and their experiments."""
+"""All experiments, in the order of their execution, and their claims."""
 
-import dataclasses
 import difflib
 import textwrap
-import tomllib
-from collections.abc import Iterator, Sequence
-from importlib import import_module
-from importlib.resources import files
+from collections.abc import Sequence
 
-from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Kind, read_parts
-from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
-from analysis.reproduction.verification.experiment import Experiment
+from analysis.reproduction.claim import Claim
+from analysis.reproduction.experiment import Experiment
+from analysis.reproduction.musat2024 import (
+    appendix_f_claims,
+    classifier_claims,
+    decay_by_part_claims,
+    figure6_claims,
+    force_audit_claims,
+    particle_claims,
+    table1_claims,
+    weight_angle_claims,
+)
+from analysis.reproduction.nanda2023 import grokking_claims, weight_decay_claims
+from analysis.reproduction.odonnat2024 import (
+    ablation_claims,
+    circuit_claims,
+    finetuning_claims,
+    fixed_point_claims,
+    gradient_norm_claims,
+    ideal_circuit_claims,
+    phase_claims,
+    recipe_claims,
+    remedy_claims,
+    saddle_claims,
+    sparsity_claims,
+    spike_claims,
+    transfer_claims,
+)
+from analysis.reproduction.own import (
+    fate_claims,
+    pair_law_claims,
+    scaling_claims,
+    sensitivity_claims,
+)
+from analysis.reproduction.papers import PAPERS
+from analysis.reproduction.zhong2023 import attention_rate_claims
 from dynamics.settings import SettingsError
 
-_MODULES = """
-    musat2024.table1_claims musat2024.weight_decay_claims musat2024.particle_claims musat2024.classifier_claims
-    musat2024.structure_claims musat2024.appendix_f_claims musat2024.force_audit_claims musat2024.region_claims own.sequence_claims
-    odonnat2024.ideal_circuit_claims odonnat2024.normalisation_claims odonnat2024.circuit_claims odonnat2024.phase_claims
-    odonnat2024.gradient_norm_claims odonnat2024.saddle_claims odonnat2024.sparsity_claims odonnat2024.recipe_claims
-    odonnat2024.spike_claims odonnat2024.return_claims odonnat2024.remedy_claims odonnat2024.fixed_point_claims odonnat2024.transfer_claims
-    odonnat2024.finetuning_claims odonnat2024.ablation_claims zhong2023.attention_rate_claims nanda2023.grokking_claims
-    nanda2023.grokking_decay_claims own.fate_claims
-"""
-SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.split()]
-"""Modules, each with experiments and the tests of claims on their evidence, in the
-order of their execution."""
-
-_MODULE_OF_EXPERIMENT = {
-    value.name: (section, value)
-    for section in SECTIONS
-    for value in vars(section).values()
-    if isinstance(value, Experiment)
-}
-EXPERIMENTS = {
-    name: experiment for name, (_, experiment) in _MODULE_OF_EXPERIMENT.items()
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        table1_claims.TABLE_1,
+        figure6_claims.FIGURE_6,
+        decay_by_part_claims.DECAY_BY_PART,
+        particle_claims.TABLE_2,
+        classifier_claims.CLASSIFIER,
+        weight_angle_claims.WEIGHT_ANGLES,
+        appendix_f_claims.APPENDIX_F,
+        force_audit_claims.AUDIT,
+        sensitivity_claims.SENSITIVITY,
+        pair_law_claims.EXPERIMENT,
+        scaling_claims.EXPERIMENT,
+        ideal_circuit_claims.IDEAL,
+        circuit_claims.CIRCUITS,
+        phase_claims.PHASES,
+        gradient_norm_claims.NORMS,
+        saddle_claims.SADDLES,
+        sparsity_claims.SPARSITY,
+        recipe_claims.RELATIVES,
+        spike_claims.SPIKES,
+        spike_claims.FLIP_GRID,
+        remedy_claims.REMEDIES,
+        fixed_point_claims.FIXED,
+        transfer_claims.VOCABULARIES,
+        finetuning_claims.FINETUNING,
+        ablation_claims.ABLATION,
+        attention_rate_claims.RATE,
+        grokking_claims.PHASES,
+        weight_decay_claims.WEIGHT_DECAY,
+        fate_claims.PARTICLES,
+        fate_claims.NETWORKS,
+        fate_claims.SPARSE,
+        fate_claims.EPOCHS,
+    )
 }
 """All experiments by name, in the order of their execution."""
 
+EXPERIMENT_OF_CLAIM: dict[str, Experiment] = {
+    claim.name: experiment
+    for experiment in EXPERIMENTS.values()
+    for claim in experiment.claims
+}
+"""The experiment that tests a claim, by the claim's name."""
+
+
+def _all_claims() -> tuple[Claim, ...]:
+    """Claims by paper; within a paper by experiment."""
+    claims = [claim for item in EXPERIMENTS.values() for claim in item.claims]
+    order = list(PAPERS)
+    return tuple(sorted(claims, key=lambda claim: order.index(claim.paper)))
+
+
+CLAIMS = _all_claims()
+"""All claims, by paper."""
+
 ALL = "all"
-
-
-def _order(claim: Claim) -> tuple[int, int]:
-    """The index of a claim's paper, and that of the place in its name among the paper's
-    places."""
-    places = PAPERS[claim.paper].places
-    place = place_in_paper(claim.name)[0]
-    index = places.index(place) if place in places else len(places)
-    return list(PAPERS).index(claim.paper), index
-
-
-def mark_repeated(claims: Sequence[Claim]) -> Iterator[Claim]:
-    """The same claims; an empirical one is marked as repeated if its numbers judge
-    empirical ones that are more important, or as important and before it."""
-    judged: set[tuple] = set()
-    repeated = set()
-    for claim in sorted(claims, key=lambda claim: -claim.importance):
-        numbers = {(claim.experiment, *part.number) for part in claim.parts}
-        if claim.kind is Kind.EMPIRICAL and numbers:
-            if numbers <= judged:
-                repeated.add(claim.name)
-            judged |= numbers
-    for claim in claims:
-        kind = Kind.REPEATED if claim.name in repeated else claim.kind
-        yield dataclasses.replace(claim, kind=kind)
-
-
-def read_claims() -> list[Claim]:
-    """The claims of the files in `claims`, by paper and in the order of the paper's
-    sections. Functions and constants that they name are those of the module of their
-    experiment, or the common ones."""
-    claims = []
-    for path in files("analysis.reproduction").joinpath("claims").iterdir():
-        for row in tomllib.loads(path.read_text("utf-8"))["claim"]:
-            if "experiment" in row:
-                module, _ = _MODULE_OF_EXPERIMENT[row["experiment"]]
-                names = {**vars(samples), **vars(networks), **vars(module)}
-                parts = row["parts"]
-                if isinstance(parts, dict):  # a function makes them from a table
-                    parts = names[parts.pop("function")](**parts)
-                else:
-                    parts = read_parts(parts, names)
-                row["parts"] = tuple(parts)
-            row["kind"] = Kind(row.get("kind", Kind.EMPIRICAL))
-            row["readings"] = tuple(row.get("readings", ()))
-            claims.append(Claim(**row))
-    return sorted(claims, key=_order)
-
-
-CLAIMS: tuple[Claim, ...] = tuple(mark_repeated(read_claims()))
-"""All claims, by paper and in the order of the paper's sections."""
 
 
 def select_claims(names: Sequence[str]) -> list[Claim]:
@@ -128,7 +136,7 @@ def select_claims(names: Sequence[str]) -> list[Claim]:
 
 def required_experiments(claims: Sequence[Claim]) -> list[Experiment]:
     """The experiments that test some claims, in the order of `EXPERIMENTS`."""
-    names = {claim.experiment for claim in claims}
+    names = {EXPERIMENT_OF_CLAIM[claim.name].name for claim in claims}
     return [experiment for name, experiment in EXPERIMENTS.items() if name in names]
 
 
@@ -144,20 +152,18 @@ def _similar_names(name: str) -> str:
 
 
 def format_claim_list(claims: Sequence[Claim]) -> str:
-    """The claims by experiment: each with its statement or, where it cannot be tested,
-    the reason."""
+    """The claims by experiment, each with its statement."""
     lines = []
-    for experiment in dict.fromkeys(claim.experiment for claim in claims):
-        lines += ["", experiment or "not testable"]
+    for experiment in required_experiments(claims):
+        lines += ["", experiment.name]
         for claim in claims:
-            if claim.experiment != experiment:
+            if claim not in experiment.claims:
                 continue
-            text = f"{claim.name}: {claim.statement}"
-            if claim.untestable:
-                text += f" Not testable: {claim.untestable}"
             lines += textwrap.wrap(
-                text, 118, initial_indent="  ", subsequent_indent="      "
+                f"{claim.name}: {claim.statement}",
+                118,
+                initial_indent="  ",
+                subsequent_indent="      ",
             )
-    testable = sum(not claim.untestable for claim in claims)
-    lines += ["", f"{len(claims)} claims, {testable} testable"]
+    lines += ["", f"{len(claims)} claim{'s' * (len(claims) != 1)}"]
     return "\n".join(lines[1:])

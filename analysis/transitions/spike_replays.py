@@ -345,6 +345,14 @@ _ATTRIBUTION_VARIABLES = {
         "largest update of a sequence embedding over its length, from the foot to the"
         " peak"
     ),
+    "flips_in_rise": (
+        "fraction of the steps from the foot to the peak in which a vector flips"
+    ),
+    "flips_ordinary": "the same of the steps before the spike",
+    "xi_ratio_ordinary": (
+        "largest update of a sequence embedding over its length in a step before the"
+        " spike, median over steps"
+    ),
     "closeness": (
         "probability that a crossing sequence was closer to a decision boundary than"
         " one that stays"

@@ -15,7 +15,9 @@ closeness       the probability that a sequence that crosses a boundary in the s
                 that does not; 1/2 if crossing is independent of the distance. Both are
                 classified correctly at the foot
 ordinary steps  the control: the fraction of the sequences that one step misclassifies, in the examined step of a spike
-                and in the steps before it, in the mean
+                and in the steps before it, in the mean; the fraction of steps with a
+                flip, from foot to peak and before; the median largest update of xi over
+                its length before
 """
 
 from collections.abc import Sequence
@@ -76,6 +78,8 @@ def step_measures(
     return {
         **flips,
         **crossings,
+        "flips_in_rise": flips["flip_steps"] / (rise.peak - rise.foot),
+        **_ordinary_moves(network, sequences, at, chosen.tolist()),
         "crossed_in_step": misclassified_fraction(rise.step),
         "crossed_ordinary": float(np.mean(before)) if before else np.nan,
     }
@@ -118,19 +122,10 @@ def _flip_measures(
     ratios = [[0.0, 0.0]]
     steps = 0
     carried = 0.0
-    new = _normalised_vectors(network, sequences, at[0])
     for before, after, risen in zip(at[:-1], at[1:], rises, strict=True):
-        old, new = new, _normalised_vectors(network, sequences, after)
-        ratios.append(
-            [
-                float(attribution.largest_relative_move(*pair))
-                for pair in zip(old, new, strict=True)
-            ]
-        )
-        if any(
-            attribution.flipped_vectors(*pair).any()
-            for pair in zip(old, new, strict=True)
-        ):
+        flipped, moves = _normalised_moves(network, sequences, before, after)
+        ratios.append(moves)
+        if flipped:
             steps += 1
             step = attribution.SpikeStep(
                 network, sequences, at[0], before, after, usual=1.0
@@ -143,6 +138,41 @@ def _flip_measures(
         "largest_input_ratio": largest[0],
         "largest_xi_ratio": largest[1],
     }
+
+
+def _ordinary_moves(
+    network: ClusteringHead,
+    sequences: attribution.TrainingSequences,
+    at: Sequence[Weights],
+    chosen: Sequence[int],
+) -> dict[str, float]:
+    """How often vectors flip in ordinary steps, and how far xi moves in them; NaN
+    without such steps."""
+    moves = [
+        _normalised_moves(network, sequences, at[step], at[step + 1]) for step in chosen
+    ]
+    if not moves:
+        return {"flips_ordinary": np.nan, "xi_ratio_ordinary": np.nan}
+    return {
+        "flips_ordinary": float(np.mean([flipped for flipped, _ in moves])),
+        "xi_ratio_ordinary": float(np.median([ratios[1] for _, ratios in moves])),
+    }
+
+
+def _normalised_moves(
+    network: ClusteringHead,
+    sequences: attribution.TrainingSequences,
+    before: Weights,
+    after: Weights,
+) -> tuple[bool, list[float]]:
+    """Whether a normalised vector flips in a step, and the largest updates of E + P and
+    of xi over their length."""
+    old, new = (
+        _normalised_vectors(network, sequences, item) for item in (before, after)
+    )
+    pairs = list(zip(old, new, strict=True))
+    flipped = any(bool(attribution.flipped_vectors(*pair).any()) for pair in pairs)
+    return flipped, [float(attribution.largest_relative_move(*pair)) for pair in pairs]
 
 
 def _normalised_vectors(

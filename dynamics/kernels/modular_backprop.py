@@ -258,13 +258,17 @@ def _block_scores(weights, layout, pairs, work, others, behind, credit):
 
 
 @cached_kernel(simd, optimizers, nogil=True)
-def train_modular(memory, layout, pair_weights, pairs, rule, number, steps):
+def train_modular(
+    memory, layout, pair_weights, pairs, rule, embedding_rule, number, steps
+):
     """Train all blocks for `steps` updates, the first of which has the number `number`,
     counted from 1.
 
     With 0 steps only the gradient is computed. memory: `TrainingArrays`; pair_weights:
-    (block, pair x lane), the weight of each pair in the loss. Runs on the calling
-    thread and releases Python's global interpreter lock."""
+    (block, pair x lane), the weight of each pair in the loss; embedding_rule: the
+    optimizer of the embedding. Runs on the calling thread and releases Python's global
+    interpreter lock."""
+    begin, end = layout.hidden_weight, layout.size
     work = _workspace(layout)
     for block in range(len(memory.weights)):
         for step in range(max(1, steps)):
@@ -279,7 +283,9 @@ def train_modular(memory, layout, pair_weights, pairs, rule, number, steps):
             if step == steps - 1:
                 copy_numbers(memory.weights[block], memory.before[block])
             if step < steps:
-                update_weights(memory, block, rule, number + step, 0, layout.size, 1.0)
+                at = number + step
+                update_weights(memory, block, embedding_rule, at, 0, begin, 1.0)
+                update_weights(memory, block, rule, at, begin, end, 1.0)
 
 
 @cached_kernel(simd, optimizers, nogil=True)

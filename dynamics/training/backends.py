@@ -142,9 +142,8 @@ class TorchBackend(Backend):
     """Training with torch, as batched products over a leading axis of at least `width`
     runs, and of at least `min_width`.
 
-    discounts: divisors of the learning rate by weight name. decays: terms added to the
-    weight decay, by weight name. Weights with the same discount and decay share one
-    tensor."""
+    discounts: divisors of the learning rate by weight name. Weights with the same
+    discount and weight decay share one tensor."""
 
     min_width = MIN_CUDA_WIDTH
 
@@ -156,13 +155,12 @@ class TorchBackend(Backend):
         device: str,
         width: int = 0,
         discounts: Mapping[str, float] | None = None,
-        decays: Mapping[str, float] | None = None,
     ) -> None:
         self.network, self.runs, self.device = network, runs, device
         self.width = max(runs, width, self.min_width)
         self.names = moment_names(settings)
         changes = [
-            ((discounts or {}).get(name, 1.0), (decays or {}).get(name, 0.0))
+            ((discounts or {}).get(name, 1.0), settings.weight_decay_of(name))
             for name in network.variables
         ]
         groups = list(dict.fromkeys(changes))
@@ -182,10 +180,7 @@ class TorchBackend(Backend):
         for part, (discount, decay) in zip(self.parts, groups, strict=True):
             part.grad = torch.zeros_like(part)
             part.requires_grad_()
-            rates = {
-                "lr": settings.lr / discount,
-                "weight_decay": settings.weight_decay + decay,
-            }
+            rates = {"lr": settings.lr / discount, "weight_decay": decay}
             options.append({"params": [part], **rates})
         self.optimizer = torch_optimizer(settings, options, device != "cpu")
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}

@@ -1,5 +1,5 @@
 """Initial weights of a clustering head (VC) from a run trained on another task:
-fine-tuning (VC section 5).
+fine-tuning (VC section 4.2).
 
 Position embeddings, query, value matrix, MLP, and the existing rows of the embedding
 table are copied. New rows of the table are drawn at random, from their own random

@@ -50,6 +50,8 @@ class ModularSimdBackend(SimdBackend):
     def __init__(self, network: ConstantAttention, seeds: np.ndarray) -> None:
         s = network.settings
         super().__init__(s, network, len(seeds))
+        decay = s.weight_decay_of("embedding")
+        self.embedding_rule = self.rule._replace(weight_decay=decay)
         self.network, self.pairs = network, pair_quads(s.n)
         self.layout = modular_layout(s.n, s.hidden, s.dim)
         self.counts = split_pair_counts(s, seeds)
@@ -65,6 +67,7 @@ class ModularSimdBackend(SimdBackend):
             self.pair_weights,
             self.pairs,
             self.rule,
+            self.embedding_rule,
             self.updates + 1,
             steps,
         )

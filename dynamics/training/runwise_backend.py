@@ -12,6 +12,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,13 +49,24 @@ class TorchRun(ABC):
         )
         self.weights = network.unflatten(self.parameters.detach())
         self.gradient = torch.zeros_like(self.parameters)
-        self.parameters.grad = self.gradient
-        group = {
-            "params": [self.parameters],
-            "lr": settings.lr,
-            "weight_decay": settings.weight_decay,
-        }
-        self.optimizer = torch_optimizer(settings, [group], graph=False)
+        decays = map(settings.weight_decay_of, network.variables)
+        groups = [
+            (decay, sum(length for _, length in variables))
+            for decay, variables in itertools.groupby(
+                zip(decays, network.lengths, strict=True), key=itemgetter(0)
+            )
+        ]
+        self.sizes = [size for _, size in groups]
+        self.parts = self.parameters.detach().split(self.sizes)
+        """Views of the parameters; those of a part have the same weight decay."""
+        options: list[dict] = []
+        gradients = self.gradient.split(self.sizes)
+        for part, gradient, (decay, _) in zip(
+            self.parts, gradients, groups, strict=True
+        ):
+            part.grad = gradient
+            options.append({"params": [part], "lr": settings.lr, "weight_decay": decay})
+        self.optimizer = torch_optimizer(settings, options, graph=False)
         self.before = self.parameters.detach().clone()
 
     @abstractmethod
@@ -76,13 +88,19 @@ class TorchRun(ABC):
     ) -> None:
         """Set the weights and the optimizer's moments, each (parameter,)."""
         self.parameters.copy_(torch.from_numpy(weights))
-        self.optimizer.state[self.parameters] = {
-            **{
-                name: torch.from_numpy(values).to(self.parameters.dtype, copy=True)
-                for name, values in moments.items()
-            },
-            **({"step": torch.tensor(float(updates))} if "exp_avg" in moments else {}),
-        }
+        for part in self.parts:
+            self.optimizer.state[part] = (
+                {"step": torch.tensor(float(updates))} if "exp_avg" in moments else {}
+            )
+        for name, values in moments.items():
+            moment = torch.from_numpy(values).to(self.parameters.dtype, copy=True)
+            pieces = moment.split(self.sizes)
+            for part, piece in zip(self.parts, pieces, strict=True):
+                self.optimizer.state[part][name] = piece
+
+    def moment(self, name: str) -> torch.Tensor:
+        """A moment of the optimizer, (parameter,)."""
+        return torch.cat([self.optimizer.state[part][name] for part in self.parts])
 
     def train(self, step: int, steps: int, map_portions: Map = map) -> None:
         """Apply the updates step + 1, ..., step + steps."""
@@ -90,7 +108,8 @@ class TorchRun(ABC):
             self.differentiate(at, map_portions)
             if at == step + steps - 1:
                 self.before.copy_(self.parameters.detach())
-            self.optimizer.param_groups[0]["lr"] = self.learning_rate(at)
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.learning_rate(at)
             self.optimizer.step()
 
 
@@ -168,9 +187,7 @@ class RunwiseBackend(Backend):
 
     def moments(self) -> dict[str, np.ndarray]:
         return {
-            name: self._rows(
-                lambda run, name=name: run.optimizer.state[run.parameters][name]
-            )
+            name: self._rows(lambda run, name=name: run.moment(name))
             for name in self.names
         }
 

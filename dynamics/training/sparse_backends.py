@@ -145,15 +145,7 @@ class SparseTorchBackend(TorchBackend):
     ) -> None:
         s, self.clock = network.settings, clock
         discounts = dict.fromkeys(MLP_VARIABLES, s.mlp_lr_discount)
-        super().__init__(
-            s,
-            network,
-            len(seeds),
-            device,
-            width,
-            discounts,
-            {"assembler": s.assembler_decay},
-        )
+        super().__init__(s, network, len(seeds), device, width, discounts)
         train, evaluation = _training_and_evaluation(s, seeds)
         self.evaluation = [torch.from_numpy(values).to(device) for values in evaluation]
         self.together = min(self.width, runs_scored_together(s))

@@ -13,9 +13,9 @@ import xarray as xr
 
 from analysis.output.results import check_result_path
 from analysis.output.tables import Column, interval_columns
-from analysis.reproduction.ca_tables import STRUCTURE_COLUMNS, structure_columns
 from analysis.statistics.intervals import UNBOUNDED, mean_interval
 from analysis.structures.formation_times import FEWEST_TOKENS
+from analysis.structures.structure_tables import STRUCTURE_COLUMNS, structure_columns
 from dynamics.branching import final_embedding
 from dynamics.errors import TrajectoryError
 from dynamics.run_checks import check_trajectory_path

@@ -39,6 +39,7 @@ INVALID = {
         *(("n", value) for value in (0, 10**9, 17.0)),
         *(("hidden", value) for value in (0, True)),
         *(("weight_decay", value) for value in (-0.1, math.nan)),
+        *(("embedding_weight_decay", value) for value in (-0.1, "none")),
         *(("lr", value) for value in (0, math.inf)),
         *(("train_share", value) for value in (0, 1.5, 0.001)),
         *(

@@ -21,7 +21,7 @@ from analysis import (
     linearization,
     loss_geometry,
     output,
-    reproduction,
+    structures,
     transitions,
 )
 from dynamics import SparseSettings, simulate
@@ -104,7 +104,7 @@ def test_tables_1_and_2(x, trained, data):
         ]
     else:
         trajectory = particles(x, last=last)
-    row = reproduction.ca_table_row(trajectory)
+    row = structures.ca_table_row(trajectory)
     valid = [run for run in range(runs) if run not in diverged]
     circles = [run for run in valid if naive.is_circle(x[run, -1])]
     others = [run for run in valid if run not in circles]
@@ -135,7 +135,7 @@ def check_print(row, trained):
     """The printed row has the numbers of the CSV, rounded."""
     text = io.StringIO()
     with redirect_stdout(text):
-        reproduction.print_ca_table([row], None)
+        structures.print_ca_table([row], None)
     lines = text.getvalue().splitlines()
     rule = next(k for k, line in enumerate(lines) if line.startswith("---"))
     edges = [m.span() for m in re.finditer("-+", lines[rule])]

@@ -1,14 +1,10 @@
 from .figure import DrawnFigure as DrawnFigure
 from .figure import PaperFigure as PaperFigure
+from .figure import SizeOverrides as SizeOverrides
 from .figure import draw_paper_figure as draw_paper_figure
-from .figure import paper_figure_alt as paper_figure_alt
-from .figure import paper_figure_caption as paper_figure_caption
-from .figure import paper_figure_title as paper_figure_title
 from .figure_runs import load_figure_runs as load_figure_runs
-from .framing import add_title_and_caption as add_title_and_caption
-from .framing import check_figure_path as check_figure_path
-from .framing import save_paper_figure as save_paper_figure
 from .framing import save_small_png as save_small_png
+from .framing import save_with_caption as save_with_caption
 from .register import PAPER_FIGURES as PAPER_FIGURES
 from .register import format_figure_list as format_figure_list
 from .register import get_paper_figure as get_paper_figure

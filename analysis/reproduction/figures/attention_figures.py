@@ -9,8 +9,10 @@ from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Image, Scene
 from analysis.plots.figure_files import new_figure
 from analysis.reproduction.figures.figure import (
+    SPARSE,
     DrawnFigure,
     FigureData,
+    PaperFigure,
     RunChoice,
     name_run,
 )
@@ -66,14 +68,11 @@ def _plot_attention_maps(scene: Scene) -> Figure:
         )
         axes.set_xticks(range(len(image.columns)), image.columns, fontsize=8)
         axes.set_xlabel("position, from 0", fontsize=9)
-        axes.set_label(f"attention at the {word}")
         axes.set_title(f"{word} of training, {scene.unit} {epoch:g}", fontsize=10)
     panels[0].set_yticks(
         range(len(image.rows)), image.rows, fontsize=7.5, family="monospace"
     )
-    bar = figure.colorbar(
-        drawn, cax=figure.add_axes((0.92, 0.1, 0.015, 0.83), label="<colorbar>")
-    )
+    bar = figure.colorbar(drawn, cax=figure.add_axes((0.92, 0.1, 0.015, 0.83)))
     bar.set_label("attention (fraction)", fontsize=9)
     return figure
 
@@ -95,3 +94,15 @@ def run_with_median_attention(own: np.ndarray, success: np.ndarray) -> RunChoice
     return RunChoice(
         run, f"the median correlation of the two maps among {len(able)} {word}"
     )
+
+
+FIGURES = (
+    PaperFigure(
+        "vc8",
+        "attention at the start and the end of training, p = 2",
+        SPARSE,
+        "1 minute",
+        vc8,
+        one_run=True,
+    ),
+)

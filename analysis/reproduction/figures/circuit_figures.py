@@ -1,6 +1,7 @@
 """Figures of circuits of VC's network: ideal ones, those that were learned, and
 finetuned ones with a token more."""
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 
@@ -12,23 +13,24 @@ from analysis.clustering_heads.constructions import ideal_circuit
 from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import CircuitLabel, circuit_labels
 from analysis.panels.run_scene import build_scene
-from analysis.reproduction.figures import figure_frames
+from analysis.plots.drawing.panel_grid import PanelGrid
+from analysis.reproduction.experiment import RequiredRuns
 from analysis.reproduction.figures.figure import (
+    SPARSE,
     DrawnFigure,
     FigureData,
+    PaperFigure,
     RunChoice,
     name_run,
+    settings_summary,
     sparse_settings,
 )
 from analysis.reproduction.figures.run_rules import runs_not_diverged
-from analysis.reproduction.figures.settings_line import (
-    settings_summary,
-    untrained_summary,
-)
 from dynamics.errors import TrajectoryError
 from dynamics.initial_conditions import start_step_index
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.settings import SettingsError, SparseSettings
+from dynamics.settings_text import describe_settings
 from dynamics.simulation import simulate
 from dynamics.training.finetuning import source_run_indices
 from dynamics.trajectory.success import successful_runs
@@ -49,8 +51,10 @@ LEGEND = (
     " embedding, in paler colours where the probability is lower."
 )
 
-WIDTH = 1360
-"""Of the panels, in pixels."""
+SIDE = 200
+"""Of a class map, in pixels."""
+WIDTH, SMALL_WIDTH = 1360, 800
+"""Of the panels, in pixels; of those of a small picture."""
 
 
 def plot_circuit_panels(
@@ -66,11 +70,13 @@ def plot_circuit_panels(
     moment = trajectory.sel(
         step=[step]
     )  # alone, so that limits are those of this frame
-    scene = build_scene(moment, run, side=figure_frames.SIDE, panels=PANELS)
-    width = figure_frames.SMALL_WIDTH if small else WIDTH
-    return figure_frames.plot_frame(
-        scene, title or scene.title, 4, width, timed=not title
-    )
+    scene = build_scene(moment, run, side=SIDE, panels=PANELS)
+    scene = dataclasses.replace(scene, title=title or scene.title)
+    sheet = PanelGrid([scene], columns=4, width=SMALL_WIDTH if small else WIDTH)
+    sheet.show([0], [scene.arrays([0])])
+    for clock in sheet.clocks:  # which a grid draws apart from the figure
+        clock.set(animated=False, visible=not title)
+    return sheet.figure
 
 
 MOST_CACHED_LABELS = 4
@@ -174,7 +180,8 @@ def vc1(data: FigureData) -> DrawnFigure:
         "3.1. "
     )
     here = "built by hand, as no run is ideal"
-    return DrawnFigure(figure, here, rule + LEGEND, about=untrained_summary(settings))
+    about = f"{describe_settings(settings)}; not trained"
+    return DrawnFigure(figure, here, rule + LEGEND, about=about)
 
 
 def ideal_circuit_trajectory(settings: SparseSettings) -> xr.Dataset:
@@ -349,3 +356,40 @@ def best_from_corrected(
         f"{rule} the first with the best accuracy after finetuning,"
         f" {accuracy[best]:.3f} ({split})",
     )
+
+
+# -------------------------------------------------------------------------- the figures
+
+FINETUNING = (
+    *SPARSE,
+    RequiredRuns(SparseSettings(vocab=3), every=0, follows=True),
+)
+
+
+def _circuit_figure(
+    name: str, draw: Callable[[FigureData], DrawnFigure], of: str, tuned: bool = False
+) -> PaperFigure:
+    """A figure of the panels of a circuit."""
+    shows = (
+        f"embeddings, attention, values, sequence embeddings and the class map of {of}"
+    )
+    needs, cost = (FINETUNING, "2 minutes") if tuned else (SPARSE, "1 minute")
+    return PaperFigure(name, shows, needs, cost, draw, one_run=True)
+
+
+FIGURES = (
+    _circuit_figure(
+        "vc1", vc1, "the ideal circuit, constructed by hand if no run is ideal"
+    ),
+    _circuit_figure(
+        "vc2", vc2, "a circuit with faulty attention that the values correct"
+    ),
+    _circuit_figure("vc3", vc3, "a circuit with partially learned invariances"),
+    _circuit_figure("vc4", vc4, "a fuzzy circuit"),
+    _circuit_figure(
+        "vc10", vc10, "a circuit as in figure 2 with a token more, p = 3", tuned=True
+    ),
+    _circuit_figure(
+        "vc11", vc11, "this circuit after 1000 epochs of finetuning", tuned=True
+    ),
+)

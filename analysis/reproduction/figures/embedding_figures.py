@@ -18,9 +18,11 @@ from analysis.plots.class_maps import (
 from analysis.plots.embedding_grid import draw_tokens
 from analysis.plots.figure_files import new_figure
 from analysis.plots.weights_figure import plot_weights
+from analysis.reproduction.experiment import RequiredRuns
 from analysis.reproduction.figures.figure import (
     DrawnFigure,
     FigureData,
+    PaperFigure,
     RunChoice,
     name_run,
     own_style,
@@ -36,7 +38,7 @@ from analysis.structures.circles_and_grids import (
     is_circle,
     structure_label,
 )
-from dynamics.settings import ParticleSettings
+from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.trajectory.schema import read_settings
 
 GAP, HEAD = 0.12, 0.42  # inches: between panels, room for the title of one
@@ -98,7 +100,6 @@ def _plot_chosen_runs(
         axes = add_axes_in_inches(figure, GAP + place * (side + GAP), GAP, side, side)
         x = final_embeddings(trajectory)[item.run]
         draw_tokens(axes, x)
-        axes.set_label(f"{what} at the end")
         axes.set_title(
             f"{name}: {'circle' if is_circle(x) else structure_label(x)}",
             fontsize=8.5,
@@ -168,16 +169,12 @@ def _plot_class_map_pairs(
         bottom = figure.get_figheight() - (place // columns + 1) * (side + head)
         embedding = add_axes_in_inches(figure, left, bottom, side, side)
         draw_embedding(embedding, state, name_run(trajectory, run))
-        embedding.set_label("embedding")
         class_map = add_axes_in_inches(figure, left + side + GAP, bottom, side, side)
         draw_class_map(class_map, state)
-        class_map.set_label("class map with pair sums")
     half = width / 2
     strip = add_axes_in_inches(figure, half - 0.6, 0.32, half, 0.16)
     key_axes = add_axes_in_inches(figure, GAP, 0.05, half - 0.9, key - 0.1)
     draw_class_key(key_axes, strip, read_settings(trajectory))  # type: ignore[arg-type]
-    for axes in (key_axes, strip):
-        axes.set_label("<key>")
     return figure
 
 
@@ -297,7 +294,6 @@ def _plot_panel_blocks(blocks: Sequence[Block], most: int) -> Figure:
                 figure, left, top - (place // most + 1) * (side + head), side, side
             )
             draw_tokens(axes, x, mark=44, letters=5.2)
-            axes.set_label(word)
             axes.set_title(name, fontsize=7.5, pad=2)
         top -= count * (side + head)
     return figure
@@ -324,9 +320,6 @@ def ca6(data: FigureData) -> DrawnFigure:
         figure = plot_weights(
             groups, hidden_weights.groups_by_structure(list(result.values())), title
         )
-    for axes in figure.axes[1:]:
-        axes.set_label(f"alignment with pair sums, {axes.get_title()}")
-    figure.axes[0].set_label("size of weights and biases")
     rule = (
         "All runs. Left: the paper's figure. Middle and right: what the paper says of"
         " it in words (5.2), measured: "
@@ -335,3 +328,93 @@ def ca6(data: FigureData) -> DrawnFigure:
     return DrawnFigure(
         figure, f"{len(result)} weight decays", rule, data.only["seed"].values.tolist()
     )
+
+
+# -------------------------------------------------------------------------- the figures
+
+
+def _networks(
+    weight_decay: float, dim: int = 2, runs: int = 100, every: int | None = None
+) -> RequiredRuns:
+    """Networks of CA's recipe, with which `analysis.table1` shares those of its
+    rows."""
+    settings = ModularSettings(weight_decay=weight_decay, dim=dim)
+    return RequiredRuns(settings, runs, every=every)
+
+
+MODULAR = (_networks(1.0),)
+DECAY_06 = (_networks(0.6),)
+TABLE_1 = tuple(map(_networks, (1.0, 0.6, 0.3, 0.0)))
+WEIGHT_DECAYS = tuple(_networks(tenths / 10, runs=10, every=0) for tenths in range(11))
+HIGHER_DIMENSIONS = (_networks(1.0, 3, runs=7), _networks(1.0, 4, runs=8))
+PARTICLES = (RequiredRuns(ParticleSettings(fa=1.0)),)
+TABLE_2 = tuple(RequiredRuns(ParticleSettings(fa=fa)) for fa in (1.0, 2.0, 0.5))
+
+FIGURES = (
+    PaperFigure(
+        "ca1", "embeddings at the end: a grid and a circle", MODULAR, "7 s", ca1
+    ),
+    PaperFigure(
+        "ca2", "embeddings at the end: an imperfect grid", MODULAR, "7 s", ca2, True
+    ),
+    PaperFigure(
+        "ca3",
+        "a grid: embedding, and class map of the plane with pair sums",
+        MODULAR,
+        "7 s",
+        ca3,
+        one_run=True,
+    ),
+    PaperFigure(
+        "ca4",
+        "a circle: embedding, class map of the plane with pair sums",
+        MODULAR,
+        "7 s",
+        ca4,
+        one_run=True,
+    ),
+    PaperFigure(
+        "ca5",
+        "particles at the end: a circle, a grid, an imperfect grid; made with f_a = 1,"
+        " as in section 6",
+        PARTICLES,
+        "2 s",
+        ca5,
+    ),
+    PaperFigure(
+        "ca6",
+        "size of hidden weights and biases against weight decay, 10 networks each",
+        WEIGHT_DECAYS,
+        "15 s",
+        ca6,
+    ),
+    PaperFigure(
+        "ca-c",
+        "embeddings at the end, seeds 10 to 29, weight decay 1, .6, .3 and 0",
+        TABLE_1,
+        "30 s",
+        ca_c,
+    ),
+    PaperFigure(
+        "ca-d",
+        "particles at the end, seeds 10 to 29, f_a = 1, 2 and .5",
+        TABLE_2,
+        "5 s",
+        ca_c,
+    ),
+    PaperFigure(
+        "ca-e",
+        "embeddings beside class maps, seeds 10 to 23, weight decay .6",
+        DECAY_06,
+        "7 s",
+        ca_e,
+    ),
+    PaperFigure(
+        "ca-f",
+        "embeddings with D = 3 (7 runs) and D = 4 (8 runs), three projections each; the"
+        " paper does not specify which three of six for D = 4; here neighbouring axes",
+        HIGHER_DIMENSIONS,
+        "5 s",
+        ca_f,
+    ),
+)

@@ -1,7 +1,6 @@
 """Figures of many runs of VC's network: ablations, transfer, gradient norms,
 sparsity."""
 
-import itertools
 import sys
 
 import xarray as xr
@@ -14,24 +13,28 @@ from analysis.clustering_heads.clusters import ideal_cluster_count
 from analysis.clustering_heads.transfer_design import TransferDesign
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_TITLE, run_transfer
 from analysis.plots import ablation_figure
-from analysis.plots.gradients_figure import plot_gradient_norms
-from analysis.plots.sparsity_figure import plot_sparsity
+from analysis.plots.gradients_figure import plot_gradient_norms, plot_run_norms
+from analysis.plots.sparsity_figure import plot_sparsity, plot_training_sparsity
 from analysis.plots.transfer_figure import plot_transfer
-from analysis.reproduction.figures import excerpts, figure
+from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
 from analysis.reproduction.figures.figure import (
+    SPARSE,
     DrawnFigure,
     FigureData,
+    PaperFigure,
     RequiredResult,
     RunChoice,
+    name_run,
+    own_style,
+    settings_summary,
     sparse_settings,
 )
 from analysis.reproduction.figures.run_rules import runs_not_diverged
-from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.reproduction.verification.experiment import SizeOverrides
 from analysis.transitions import ablations
 from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SparseSettings
+from dynamics.settings_text import describe_settings
 from dynamics.sweeps.design import SweepDesign
 
 # ---------------------------------------------------------------------------- ablations
@@ -67,9 +70,7 @@ def vc6(data: FigureData) -> DrawnFigure:
         "The first run; data, initial weights and shuffles are the same in a panel:"
         " only the setting changes."
     )
-    return _draw_ablations(
-        data, data.only.isel(run=[0]), f"run 0 (seed {seed})", rule, "accuracy"
-    )
+    return _draw_ablations(data, data.only.isel(run=[0]), f"run 0 (seed {seed})", rule)
 
 
 def vc7(data: FigureData) -> DrawnFigure:
@@ -84,44 +85,25 @@ def vc7(data: FigureData) -> DrawnFigure:
         " deviation; bars are 95% "
         "intervals of the mean."
     )
-    return _draw_ablations(
-        data, data.only, f"{runs} runs a value", rule, "mean accuracy"
-    )
+    return _draw_ablations(data, data.only, f"{runs} runs a value", rule)
 
 
 def _draw_ablations(
-    data: FigureData, result: xr.Dataset, here: str, rule: str, quantity: str
+    data: FigureData, result: xr.Dataset, here: str, rule: str
 ) -> DrawnFigure:
-    """The ablations of one run, or the means of several; `shown`: what is drawn of
-    them."""
+    """The ablations of one run, or the means of several."""
     runs, first = result.sizes["run"], int(result.attrs["seed"])
-    with figure.own_style(data):
+    with own_style(data):
         drawn = ablation_figure.plot_ablation(result, with_first=False)
-    for axes, name in zip(drawn.axes, ablations.swept_settings(result), strict=True):
-        axes.set_label(f"{quantity} by {ablations.ABLATION_PANELS[name].split(':')[0]}")
-    return DrawnFigure(
-        drawn,
-        here,
-        rule,
-        range(first, first + runs),
-        _format_ablation_settings(result, runs),
-    )
-
-
-def _format_ablation_settings(result: xr.Dataset, runs: int) -> str:
-    """The settings of a result of `analysis.ablation`, and how much of the paper's
-    sweep it is."""
-    settings, names = sparse_settings(result), ablations.swept_settings(result)
     points = ", ".join(
         f"{result.sizes[name]} of {ablations.ABLATION_PANELS[name].split(':')[0]}"
-        for name in names
+        for name in ablations.swept_settings(result)
     )
-    task = (
-        f"p = {settings.vocab}, L = {settings.length}, k = {settings.sparsity}, d ="
-        f" {settings.dim}"
+    about = (
+        f"{describe_settings(sparse_settings(result))}, {result.attrs['epochs']} epochs,"
+        f" {runs} run{'s' * (runs > 1)}; values: {points}"
     )
-    size = f"{result.attrs['epochs']} epochs, {runs} run{'s' * (runs > 1)}"
-    return f"sparse modular addition: {task}, {size}; values: {points}"
+    return DrawnFigure(drawn, here, rule, range(first, first + runs), about)
 
 
 # ----------------------------------------------------------------------------- transfer
@@ -147,18 +129,17 @@ TRANSFERS = RequiredResult(TRANSFER_TITLE, "analysis.transfer", _find_or_run_tra
 def vc9(data: FigureData) -> DrawnFigure:
     """Accuracies of larger vocabularies, from scratch and finetuned."""
     result = data.only
-    with figure.own_style(data):
+    with own_style(data):
         drawn = plot_transfer(result, ideal_cluster_count(SparseSettings()))
     vocabs = [int(value) for value in result["vocab"].values]
     about = (
-        "sparse modular addition: L = 12, k = 5, d = 2, h = 32,"
-        f" {result.attrs['epochs']} epochs, "
-        f"{result.sizes['run']} runs a mark (the paper has 250 a bar)"
+        f"{describe_settings(SparseSettings())}, {result.attrs['epochs']} epochs,"
+        f" {result.sizes['run']} runs a mark (the paper has 250 a bar)"
     )
     rule = (
         "All runs. Left and middle: the paper's figure; “pretrained only” is from"
-        " scratch, for E and for 2E epochs, "
-        "as the paper does not say which. Right: what it says of clusters in words."
+        " scratch, for E and for 2E epochs, as the paper does not say which. Right:"
+        " what it says of clusters in words."
     )
     return DrawnFigure(drawn, f"p = {vocabs[0]} to {vocabs[-1]}", rule, about=about)
 
@@ -168,43 +149,33 @@ def vc9(data: FigureData) -> DrawnFigure:
 
 def vc15(data: FigureData) -> DrawnFigure:
     """Loss, accuracy and gradient norms of a run, and all runs against chance (VC
-    figures 15, 16, 18, 19)."""
+    figures 15, 16, 18, 19); in a small picture without the latter."""
     trajectory = data.only
     coincidence = peak_coincidence(trajectory)
     chosen = data.choose(lambda: _most_eventful_run(coincidence, trajectory))
-    drawn = plot_gradient_norms(trajectory, coincidence, chosen.run)
-    drawn.suptitle("")  # which says less than the figure's
-    for axes in drawn.axes:
-        axes.set_label(
-            " ".join(axes.get_title().split())
-            .removesuffix(" (nats)")
-            .replace(" running median,", "")
-        )
-    if data.small:
-        excerpts.keep_run_panels(drawn)
     settings = sparse_settings(trajectory)
     batches = (
         "full batch"
         if settings.batch == settings.data
         else f"mini-batches of {settings.batch}"
     )
-    rule = f"Chosen: {chosen.why}. " + figure.panel_sentences(drawn, NORM_PANELS)
-    here = f"{figure.name_run(trajectory, chosen.run)}, {batches}, d = {settings.dim}"
+    rule = (
+        f"Chosen: {chosen.why}. Loss, accuracy and gradient norms of this run are the"
+        " paper's figure."
+    )
+    if data.small:
+        with own_style(data):
+            drawn = plot_run_norms(trajectory, chosen.run)
+    else:
+        drawn = plot_gradient_norms(trajectory, coincidence, chosen.run)
+        drawn.suptitle("")  # which says less than the figure's
+        rule += (
+            " Below: percentage of the drops and spikes of all runs with a peak of the"
+            " norm, and the percentage expected by chance. Below at the right: rank"
+            " correlation of norm and decrease of the loss, mean over all runs."
+        )
+    here = f"{name_run(trajectory, chosen.run)}, {batches}, d = {settings.dim}"
     return DrawnFigure(drawn, here, rule, [int(trajectory["seed"][chosen.run])])
-
-
-NORM_PANELS = {
-    "loss": "Loss, accuracy and gradient norms of this run are the paper's figure.",
-    "drops": (
-        "Below: percentage of the drops and spikes of all runs with a peak of the norm,"
-        " and the percentage expected by chance."
-    ),
-    "mean rank": (
-        "Below at the right: rank correlation of norm and decrease of the loss, mean"
-        " over all runs."
-    ),
-}
-"""Sentences about the panels of gradient norms, by how their names begin."""
 
 
 def _most_eventful_run(result: xr.Dataset, trajectory: xr.Dataset) -> RunChoice:
@@ -224,7 +195,7 @@ def _most_eventful_run(result: xr.Dataset, trajectory: xr.Dataset) -> RunChoice:
 
 def vc17(data: FigureData) -> DrawnFigure:
     """Sparsity of activations against the threshold, of twenty runs with each dimension
-    (VC figures 17, 20)."""
+    (VC figures 17, 20); in a small picture on training data only."""
     if any(dataset.sizes["run"] < 2 for dataset in data.datasets):
         raise TrajectoryError(
             "dimension run: found 1, successes against failures need 2 or more"
@@ -241,39 +212,113 @@ def vc17(data: FigureData) -> DrawnFigure:
     ]
     rule = (
         f"The first {successes[0].sizes['run']} runs. Success: test accuracy above .9. The"
-        " paper has one pair of panels "
-        "and does not say of which data. "
+        " paper has one pair of panels and does not say of which data. Here:"
+        f" activations on {'training' if data.small else 'training and test'} data."
     )
-    if len(successes) == 1:
-        drawn = plot_sparsity(successes, dims)
-        panels = [(0, "success and failure"), (1, "test accuracy")]
-        here = f"{counts[0]} runs successful"
-    else:
+    names, here = dims, f"{counts[0]} runs successful"
+    if len(successes) > 1:
         names = [f"{dim}, {count}" for dim, count in zip(dims, counts, strict=True)]
-        drawn = plot_sparsity(successes, names)
-        panels = [(4 * row, name) for row, name in enumerate(names)]
         here = ", ".join([dims[0], *(dim.removeprefix("d = ") for dim in dims[1:])])
-        rule += "Beside each d: how many are successful. "
-    for axes, (_, split, kind) in zip(
-        drawn.axes, itertools.product(dims, SPLITS, KINDS), strict=False
-    ):
-        axes.set_label(f"{split} data, {kind}")
-    drawn.axes[-1].set_label("<colorbar>")
+        rule += " Beside each d: how many are successful."
     if data.small:
-        excerpts.keep_sparsity_panels(drawn, panels)
-    splits = [
-        split for split in SPLITS if figure.panel_sentences(drawn, {split: split})
-    ]
-    rule += f"Here: activations on {' and '.join(splits)} data."
-    return DrawnFigure(
-        drawn,
-        here,
-        rule,
-        trajectories[0]["seed"].values.tolist(),
-        settings_summary(*trajectories),
-    )
+        with own_style(data):
+            drawn = plot_training_sparsity(successes, names)
+    else:
+        drawn = plot_sparsity(successes, names)
+    seeds = trajectories[0]["seed"].values.tolist()
+    return DrawnFigure(drawn, here, rule, seeds, settings_summary(*trajectories))
 
 
-SPLITS, KINDS = ("training", "test"), ("success and failure", "by accuracy")
-"""Of the panels of sparsity, in their order: the data on which activations are counted,
-and the meaning of colours."""
+# -------------------------------------------------------------------------- the figures
+
+
+def _mini_batches(dim: int, runs: int = 20) -> RequiredRuns:
+    """VC's network with embeddings of a dimension, whose weights are not needed."""
+    return RequiredRuns(SparseSettings(dim=dim), runs, weights=False)
+
+
+def _full_batches(dim: int) -> RequiredRuns:
+    """The same with all data in a batch, so that an epoch is one update."""
+    settings = SparseSettings(batch=SparseSettings.data, dim=dim)
+    return RequiredRuns(settings, 20, epochs=4000, every=4, weights=False)
+
+
+NORMS = "losses, accuracies and gradient norms of a run trained on"
+DIMENSIONS = (
+    *SPARSE,
+    RequiredRuns(SparseSettings(dim=3), 20),
+    *(RequiredRuns(SparseSettings(dim=dim), 20, every=0) for dim in (4, 8, 16, 32)),
+)
+
+FIGURES = (
+    PaperFigure(
+        "vc6",
+        "test accuracy of one run against batch size, width, learning rate, MLP"
+        " discount",
+        (ABLATIONS,),
+        "30 minutes",
+        vc6,
+    ),
+    PaperFigure(
+        "vc7",
+        "mean and standard deviation of the test accuracy of 100 runs against batch"
+        " size, width, learning rate, MLP discount",
+        (ABLATIONS,),
+        "30 minutes",
+        vc7,
+    ),
+    PaperFigure(
+        "vc9",
+        "accuracy for p = 2 to 10 from scratch and finetuned from p = 2",
+        (TRANSFERS,),
+        "10 minutes",
+        vc9,
+    ),
+    PaperFigure(
+        "vc15",
+        f"{NORMS} full batches, 4000 updates (unknown in VC)",
+        (_full_batches(2),),
+        "2 minutes",
+        vc15,
+        one_run=True,
+    ),
+    PaperFigure(
+        "vc16",
+        f"{NORMS} mini-batches",
+        (_mini_batches(2, 100),),
+        "1 minute",
+        vc15,
+        one_run=True,
+    ),
+    PaperFigure(
+        "vc17",
+        "sparsity of activations against the threshold, 20 runs",
+        SPARSE,
+        "1 minute",
+        vc17,
+    ),
+    PaperFigure(
+        "vc18",
+        f"{NORMS} full batches, d = 3",
+        (_full_batches(3),),
+        "2 minutes",
+        vc15,
+        one_run=True,
+    ),
+    PaperFigure(
+        "vc19",
+        f"{NORMS} mini-batches, d = 3",
+        (_mini_batches(3),),
+        "20 s",
+        vc15,
+        one_run=True,
+    ),
+    PaperFigure(
+        "vc20",
+        "sparsity of activations against the threshold, 20 runs each with d = 2, 3, 4, 8,"
+        " 16 and 32",
+        DIMENSIONS,
+        "5 minutes",
+        vc17,
+    ),
+)

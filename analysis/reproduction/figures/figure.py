@@ -1,9 +1,7 @@
-"""Figures of the papers: what each needs, and what is drawn."""
+"""Figures of the papers: what each needs, what is drawn, and the texts beside it."""
 
 import dataclasses
-import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -11,10 +9,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from analysis.panels.style import Style, style_in_use
-from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.reproduction.verification.experiment import RequiredRuns, SizeOverrides
+from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
 from dynamics.settings import SparseSettings
+from dynamics.settings_text import MAIN_SETTINGS, TASKS, setting_texts
 from dynamics.trajectory.schema import read_settings
+
+SPARSE = (RequiredRuns(SparseSettings()),)
+"""VC's networks, which several figures need."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,10 +28,6 @@ class RequiredResult:
     command: str
     """The command that computes it, such as analysis.transfer"""
     make: Callable[[SizeOverrides], xr.Dataset]
-
-    def words(self) -> str:
-        """A description of the files that fit."""
-        return f"a result of {self.command}"
 
 
 class RunChoice(NamedTuple):
@@ -59,11 +56,9 @@ class FigureData(NamedTuple):
 
     def choose(self, rule: Callable[[], RunChoice]) -> RunChoice:
         """The requested run, or the choice of a rule."""
-        return (
-            rule()
-            if self.run is None
-            else RunChoice(self.run, "the run that was asked for")
-        )
+        if self.run is None:
+            return rule()
+        return RunChoice(self.run, "the run that was asked for")
 
 
 class DrawnFigure(NamedTuple):
@@ -80,6 +75,13 @@ class DrawnFigure(NamedTuple):
     about: str = ""
     """The settings; by default those of all datasets"""
 
+    @property
+    def caption(self) -> str:
+        """The rule by which runs were chosen, the seeds of those drawn, and the
+        settings."""
+        seeds = f"{format_seeds(self.seeds).capitalize()}. " if self.seeds else ""
+        return f"{self.rule}\n{seeds}Data: {self.about}."
+
 
 class PaperFigure(NamedTuple):
     """A figure of a paper."""
@@ -92,10 +94,8 @@ class PaperFigure(NamedTuple):
     cost: str
     """How long its runs take on two cores if they are missing"""
     draw: Callable[[FigureData], DrawnFigure]
-    least: SizeOverrides = SizeOverrides()
-    """The smallest sizes with which it can be drawn, if larger than one"""
-    picks: bool = True
-    """Whether one run can be selected; False for figures of several runs"""
+    one_run: bool = False
+    """Whether it shows one run, which can be selected"""
 
     @property
     def source(self) -> str:
@@ -104,11 +104,24 @@ class PaperFigure(NamedTuple):
         paper, place = self.name[:2].upper(), self.name[2:]
         if len(place) > 2 and place.startswith("-"):
             return f"{paper} {place[1:]}"
-        return (
-            f"{paper} appendix {place[1:].upper()}"
-            if place.startswith("-")
-            else f"{paper} figure {place}"
-        )
+        if place.startswith("-"):
+            return f"{paper} appendix {place[1:].upper()}"
+        return f"{paper} figure {place}"
+
+    def title(self, drawn: DrawnFigure) -> str:
+        """Which figure of the paper it is, and what is shown here."""
+        return f"{self.source}: {drawn.here}"
+
+    def alternative_text(self, drawn: DrawnFigure) -> str:
+        """A text in place of the picture: what it shows, and the seeds of its runs."""
+        seeds = f" ({format_seeds(drawn.seeds)})" if drawn.seeds else ""
+        return f"{self.shows}{seeds}"
+
+
+def draw_paper_figure(figure: PaperFigure, data: FigureData) -> DrawnFigure:
+    """Draw a figure. Raises TrajectoryError if the data do not suffice."""
+    drawn = figure.draw(data)
+    return drawn._replace(about=drawn.about or settings_summary(*data.datasets))
 
 
 def own_style(data: FigureData) -> AbstractContextManager[Style]:
@@ -130,38 +143,6 @@ def sparse_settings(trajectory: xr.Dataset) -> SparseSettings:
     return settings
 
 
-def drawn_panel_names(figure: Figure) -> list[str]:
-    """What each panel of a figure shows, in the order of drawing, by the label, the
-    title or the x label of its axes. Keys and colour bars, whose labels are in angle
-    brackets, are no panels."""
-    names = []
-    for axes in figure.axes:
-        if axes.axison or axes.get_label():
-            labels = (
-                axes.get_label(),
-                axes.get_title(),
-                axes.get_title("left"),
-                axes.get_xlabel(),
-            )
-            names.append(next((str(item) for item in labels if item), ""))
-    in_grid = re.compile(r"^\d+-(\w+)$")  # such as 0-token_embeddings, of `PanelGrid`
-    visible = (name for name in names if not name.startswith("<"))
-    return [
-        in_grid.sub(lambda match: match[1].replace("_", " "), name) for name in visible
-    ]
-
-
-def panel_sentences(figure: Figure, sentences: Mapping[str, str]) -> str:
-    """Of the sentences about panels, by how the names of these panels begin, those
-    whose panels are in a figure."""
-    names = drawn_panel_names(figure)
-    return " ".join(
-        text
-        for start, text in sentences.items()
-        if any(name.startswith(start) for name in names)
-    )
-
-
 def format_seeds(seeds: Sequence[int]) -> str:
     """Seeds in words; several that follow each other as a range."""
     first, last = min(seeds), max(seeds)
@@ -170,30 +151,23 @@ def format_seeds(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
-def draw_paper_figure(figure: PaperFigure, data: FigureData) -> DrawnFigure:
-    """Draw a figure. Raises TrajectoryError if the data do not suffice."""
-    drawn = figure.draw(data)
-    return (
-        drawn if drawn.about else drawn._replace(about=settings_summary(*data.datasets))
+def settings_summary(*trajectories: xr.Dataset) -> str:
+    """Task, settings, length and runs of trajectories of one system; a setting that
+    differs has all its values."""
+    settings = [read_settings(trajectory) for trajectory in trajectories]
+    first, system = trajectories[0], settings[0].system
+    main = MAIN_SETTINGS.get(system, {})
+    texts = setting_texts(*settings, always=main, form="equation")
+    lengths = [
+        str(int(trajectory["step"][-1]) // (setting.epoch_steps or 1))
+        for trajectory, setting in zip(trajectories, settings, strict=True)
+    ]
+    unit = "epochs" if "epoch" in first.variables else "steps"
+    counts = [str(trajectory.sizes["run"]) for trajectory in trajectories]
+    runs = " and ".join(dict.fromkeys(counts))
+    item = " each" if len(trajectories) > 1 and runs.isdigit() else ""
+    size = (
+        f"{', '.join(dict.fromkeys(lengths))} {unit}, {runs}"
+        f" {'run' if runs == '1' else 'runs'}{item} from seed {first['seed'].values[0]}"
     )
-
-
-def paper_figure_title(figure: PaperFigure, drawn: DrawnFigure) -> str:
-    """The title of a drawn figure: which figure of the paper it is, and what is shown
-    here."""
-    return f"{figure.source}: {drawn.here}"
-
-
-def paper_figure_caption(drawn: DrawnFigure) -> str:
-    """The caption of a drawn figure: the rule by which runs were chosen, the seeds of
-    those drawn, and the settings."""
-    seeds = f"{format_seeds(drawn.seeds).capitalize()}. " if drawn.seeds else ""
-    return f"{drawn.rule}\n{seeds}Data: {drawn.about}."
-
-
-def paper_figure_alt(drawn: DrawnFigure) -> str:
-    """A text in place of a drawn figure: what its panels show, and the seeds of their
-    runs."""
-    panels = Counter(drawn_panel_names(drawn.figure)).items()
-    words = [f"{count} of {name}" if count > 1 else name for name, count in panels]
-    return "; ".join(words) + (f" ({format_seeds(drawn.seeds)})" if drawn.seeds else "")
+    return f"{TASKS.get(system, system)}: {', '.join([*texts, size])}"

@@ -8,18 +8,16 @@ from pathlib import Path
 
 import xarray as xr
 
+from analysis.reproduction.experiment import RequiredRuns, Runner, SizeOverrides
 from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult
-from analysis.reproduction.verification.experiment import (
-    RequiredRuns,
-    Runner,
-    SizeOverrides,
-)
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError, SparseSettings, check_integer
-from dynamics.settings_text import setting_texts
+from dynamics.settings_text import describe_settings
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
+
+RUNNER = Runner(sys.stdout)
 
 
 def load_figure_runs(
@@ -30,19 +28,14 @@ def load_figure_runs(
 
     Raises TrajectoryError, SettingsError, RecordingError, Interrupted.
     """
-    for field, size, least, most in zip(
-        sizes._fields, sizes, figure.least, (10_000_000, 2**40), strict=True
-    ):
+    for field, size in sizes._asdict().items():
         if size is not None and files:
-            raise SettingsError(
-                field, size, "no value beside files, which are as large as they are"
-            )
+            allowed = "no value beside files, which are as large as they are"
+            raise SettingsError(field, size, allowed)
         if size is not None:
-            check_integer(field, size, least or 1, most)
+            check_integer(field, size, 1, 10_000_000)
     datasets = (
-        match_files_to_requirements(figure, files)
-        if files
-        else _find_or_make_runs(figure, sizes)
+        open_figure_files(figure, files) if files else _find_or_make_runs(figure, sizes)
     )
     if run is not None:
         check_integer("run", run, 0, datasets[-1].sizes["run"] - 1)
@@ -57,78 +50,55 @@ def load_figure_runs(
 # ----------------------------------------------------------------- files that are given
 
 
-def match_files_to_requirements(
-    figure: PaperFigure, files: Sequence[Path]
-) -> list[xr.Dataset]:
-    """The first fitting file for each need of a figure. Raises TrajectoryError."""
-    opened = {path: _opened(path, figure) for path in files}
-    chosen = []
-    for need in figure.needs:
-        fitting = [path for path, value in opened.items() if _fits(value, need)]
-        if not fitting:
-            join = "; ".join(
-                f"{path.name}: {_what(value, need)}" for path, value in opened.items()
-            )
-            raise TrajectoryError(f"{figure.source} needs {need.words()}, found {join}")
-        chosen.append(opened[fitting[0]])
-        if (
-            isinstance(need, RequiredRuns)
-            and need.weights
-            and "embedding" not in chosen[-1]
-        ):
-            name = fitting[0].name
-            raise TrajectoryError(
-                f"{name}: {figure.source} needs weights; a run with record=metrics"
-                " keeps none"
-            )
-    return chosen
+def open_figure_files(figure: PaperFigure, files: Sequence[Path]) -> list[xr.Dataset]:
+    """The given files, one for each need of a figure in their order. Raises
+    SettingsError, TrajectoryError."""
+    if len(files) != len(figure.needs):
+        allowed = f"as many as {figure.source} needs, {len(figure.needs)}"
+        raise SettingsError("trajectories", len(files), allowed)
+    return [
+        _open_result(path, need)
+        if isinstance(need, RequiredResult)
+        else _open_runs(path, need)
+        for path, need in zip(files, figure.needs, strict=True)
+    ]
 
 
-def _opened(path: Path, figure: PaperFigure) -> xr.Dataset:
-    """A trajectory or, if the figure needs one, the result of another command."""
-    if not any(isinstance(need, RequiredResult) for need in figure.needs):
-        return open_trajectory(path)
+def _open_runs(path: Path, need: RequiredRuns) -> xr.Dataset:
+    """A trajectory of the needed system with as many dimensions."""
+    trajectory = open_trajectory(path)
+    found, expected = (
+        (item.system, getattr(item, "dim", None))
+        for item in (read_settings(trajectory), need.settings)
+    )
+    if found != expected:
+        system, dim = expected
+        what = describe_settings(read_settings(trajectory))
+        raise TrajectoryError(
+            f"{path}: {what}, expected a run of {system} with dim {dim}"
+        )
+    if need.weights and "embedding" not in trajectory:
+        raise TrajectoryError(
+            f"{path}: only metrics, expected weights, which a run with record=metrics"
+            " does not keep"
+        )
+    return trajectory
+
+
+def _open_result(path: Path, need: RequiredResult) -> xr.Dataset:
+    """The result of another command."""
     try:
         with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as there:
-            return there.load()
+            result = there.load()
     except READ_ERRORS as error:
-        raise TrajectoryError(
-            f"{path}: could not be read as NetCDF ({error})"
-        ) from None
-
-
-def _fits(result: xr.Dataset, need: RequiredRuns | RequiredResult) -> bool:
-    if isinstance(need, RequiredResult):
-        return result.attrs.get("title") == need.title
-    if (
-        result.attrs.get("system") != need.settings.system
-        or "schema_version" not in result.attrs
-    ):
-        return False
-    settings = read_settings(result)
-    alike = all(
-        getattr(settings, name) == getattr(need.settings, name) for name in need.must
-    )
-    return alike and (
-        not need.follows or getattr(settings, "start", "random") != "random"
-    )
-
-
-def _what(result: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
-    """The content of a file in words: settings that differ from the defaults, and those
-    that are required."""
-    if "schema_version" not in result.attrs:
-        return f"“{result.attrs.get('title', 'something else')}”"
-    settings = read_settings(result)
-    must = need.must if isinstance(need, RequiredRuns) else ()
-    texts = setting_texts(settings, always=dict.fromkeys(must, ""), form="option")
-    return ", ".join([settings.system, *(text.removeprefix("--") for text in texts)])
+        raise TrajectoryError(f"{path}: not read as NetCDF ({error})") from None
+    if result.attrs.get("title") != need.title:
+        found = result.attrs.get("title", "a file without a title")
+        raise TrajectoryError(f"{path}: “{found}”, expected a result of {need.command}")
+    return result
 
 
 # ----------------------------------------------------------------------- found, or made
-
-
-RUNNER = Runner(sys.stdout)
 
 
 def plan_ensemble(
@@ -151,7 +121,7 @@ def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dat
     ensemble = None
     for need in figure.needs:
         if isinstance(need, RequiredResult):
-            print(f"needs {need.words()}, whose runs are read or computed")
+            print(f"{need.command}: runs are read or computed")
             result.append(need.make(sizes))
             continue
         ensemble = plan_ensemble(need, sizes, ensemble)
@@ -163,8 +133,8 @@ def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dat
             else f"to be computed{cost}"
         )
         print(
-            f"{need.words()}: {ensemble.runs} runs of {ensemble.steps} steps, {path},"
-            f" {plan}",
+            f"{describe_settings(ensemble.settings)}: {ensemble.runs} runs of"
+            f" {ensemble.steps} steps, {path}, {plan}",
             flush=True,
         )
         result.append(RUNNER.ensemble(ensemble))

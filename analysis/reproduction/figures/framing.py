@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from analysis.output.files import HDF5_SIGNATURE, replace_file
+from analysis.output.files import replace_file
 from analysis.plots.drawing.panel_grid import PICTURE_FORMATS
-from dynamics.settings import SettingsError
 
 DPI = 110
 CAPTION_SIZE, LINE = 8.5, 0.153  # points; inches from one line to the next
@@ -35,6 +34,18 @@ SMALLER = (
 """Shares of its pixels across, and colours, that are tried until it is no larger."""
 
 
+def save_with_caption(figure: Figure, title: str, caption: str, path: Path) -> None:
+    """Save as PNG, SVG or PDF, with a title above the figure and a caption below it.
+    Raises RecordingError."""
+    box = add_title_and_caption(figure, title, caption)
+    kind = path.suffix.lower()[1:]
+    metadata = dict.fromkeys(PICTURE_FORMATS[kind])  # same bytes for the same figure
+    with replace_file(path) as temporary, rc_context({"svg.hashsalt": kind}):
+        figure.savefig(
+            temporary, format=kind, dpi=DPI, bbox_inches=box, metadata=metadata
+        )
+
+
 def add_title_and_caption(figure: Figure, title: str, caption: str) -> Bbox:
     """Write a title above what a figure holds and a caption below it; where all of that
     lies, in inches.
@@ -47,19 +58,14 @@ def add_title_and_caption(figure: Figure, title: str, caption: str) -> Bbox:
     width, height = figure.get_size_inches()
     held = figure.get_tightbbox()
     low, high = held.y0 - 0.12, held.y1 + 0.1
-    lines = [
-        line
-        for part in caption.split("\n")
-        for line in textwrap.wrap(part, int(CHARACTERS * (width - 0.3)))
-    ]
-    below = LINE * len(lines) + 0.12
-    size = min(13.0, 105 * (width - 0.3) / max(1, len(title)))
+    room = int(CHARACTERS * (width - 0.3))
+    lines = [line for part in caption.split("\n") for line in textwrap.wrap(part, room)]
     left = 0.15 / width
     figure.text(
         left,
         (high + 0.45 * TITLE) / height,
         title,
-        fontsize=size,
+        fontsize=min(13.0, 105 * (width - 0.3) / max(1, len(title))),
         fontweight="bold",
         va="center",
     )
@@ -72,33 +78,8 @@ def add_title_and_caption(figure: Figure, title: str, caption: str) -> Bbox:
         color="0.25",
         linespacing=1.25,
     )
+    below = LINE * len(lines) + 0.12
     return Bbox.from_extents(0, low - below, width, high + TITLE)
-
-
-def check_figure_path(path: Path) -> Path:
-    """The path of a picture, if it can be one, which would not replace a trajectory.
-    Raises SettingsError."""
-    if path.suffix.lower()[1:] not in PICTURE_FORMATS or path.is_dir():
-        raise SettingsError(
-            "out",
-            path,
-            f"the name of a file that ends in .{', .'.join(PICTURE_FORMATS)}",
-        )
-    if path.is_file() and path.open("rb").read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
-        raise SettingsError(
-            "out", path, "another name, as this is a NetCDF file, which would be lost"
-        )
-    return path
-
-
-def save_paper_figure(figure: Figure, box: Bbox, path: Path) -> None:
-    """Draw into a PNG, SVG or PDF, whole or not at all. Raises RecordingError."""
-    kind = path.suffix.lower()[1:]
-    metadata = dict.fromkeys(PICTURE_FORMATS[kind])  # same bytes for the same figure
-    with replace_file(path) as temporary, rc_context({"svg.hashsalt": kind}):
-        figure.savefig(
-            temporary, format=kind, dpi=DPI, bbox_inches=box, metadata=metadata
-        )
 
 
 def small_dpi(figure: Figure) -> float:
@@ -109,8 +90,8 @@ def small_dpi(figure: Figure) -> float:
 def save_small_png(figure: Figure, path: Path) -> None:
     """Draw a small PNG of few colours, without title and caption, for a web page.
     Raises RecordingError."""
-    drawn, dpi = io.BytesIO(), small_dpi(figure)
-    figure.savefig(drawn, format="png", dpi=2 * dpi)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=2 * small_dpi(figure))
     with Image.open(drawn) as image, replace_file(path) as temporary:
         whole = image.convert("RGB")
         for share, colours in SMALLER:

@@ -15,8 +15,10 @@ from analysis.linearization.normalisation_margin import measure_normalisation_ma
 from analysis.panels.colours import colour, series_colours
 from analysis.plots.figure_files import new_figure
 from analysis.reproduction.figures.figure import (
+    SPARSE,
     DrawnFigure,
     FigureData,
+    PaperFigure,
     sparse_settings,
 )
 from dynamics.settings import SparseSettings
@@ -48,8 +50,7 @@ def vc12(data: FigureData) -> DrawnFigure:
         "Left: a sketch, as in the paper: the same small step turns a vector little far"
         " from the origin and reverses it near the origin. Middle: largest slope of the"
         " norms. Right: of each run, the smallest length of an E + P and its largest"
-        " movement between recorded frames over its length. Single steps: see"
-        " VC.s4.3.scheduled-steps."
+        " movement between recorded frames over its length."
     )
     here = f"{moved} within {every} steps (between recorded frames)"
     return DrawnFigure(figure, here, rule, trajectory["seed"].values.tolist())
@@ -153,3 +154,15 @@ def _draw_approach(axes: Axes, result: xr.Dataset, success: np.ndarray) -> str:
         f"{int((ratio > 1).sum())} of {len(ratio)} runs have an E + P that moves by"
         " more than its length"
     )
+
+
+FIGURES = (
+    PaperFigure(
+        "vc12",
+        "steps near the origin of the normalisation: a sketch as the paper's; next to it"
+        " slopes of the norms, and distances of runs from the origin",
+        SPARSE,
+        "1 minute",
+        vc12,
+    ),
+)

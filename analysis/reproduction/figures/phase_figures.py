@@ -5,17 +5,20 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from analysis.panels.colours import colour, named_colours
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Scene
+from analysis.plots.drawing.artists import make_layer_artist
 from analysis.plots.figure_files import new_figure
-from analysis.reproduction.figures import figure_frames
 from analysis.reproduction.figures.figure import (
+    SPARSE,
     DrawnFigure,
     FigureData,
+    PaperFigure,
     RunChoice,
     name_run,
 )
@@ -28,6 +31,8 @@ from dynamics.errors import TrajectoryError
 from dynamics.trajectory.reader import truncate_trajectory
 from dynamics.trajectory.success import successful_runs
 
+SIDE = 200
+"""Of a class map, in pixels."""
 WIDTH = 7.8
 """Of the figure, in inches."""
 MARGIN = 0.15
@@ -48,9 +53,7 @@ def vc5(data: FigureData) -> DrawnFigure:
     moments = drop_snapshots(trajectory, result, chosen.run)
     until = int(steps[steps <= moments[-1] + MARGIN * (moments[-1] - steps[0])][-1])
     truncated = truncate_trajectory(trajectory, until)
-    scene = build_scene(
-        truncated, chosen.run, side=figure_frames.SIDE, panels=("transform_map",)
-    )
+    scene = build_scene(truncated, chosen.run, side=SIDE, panels=("transform_map",))
     at = np.searchsorted(scene.steps, moments).tolist()
     spans = np.stack(
         [result[name].values[chosen.run] for name in ("begin", "end")], axis=1
@@ -92,13 +95,11 @@ def _plot_maps_and_loss(
         hspace=0.3,
         wspace=0.28,
     )
-    below = figure.add_subplot(grid[1, :], label="loss")
+    below = figure.add_subplot(grid[1, :])
     for place, frame in enumerate(at):
         epoch = scene.clock[frame]
-        axes = figure.add_subplot(
-            grid[0, place], label="sequence embeddings on the class map"
-        )
-        figure_frames.draw_frame_panel(axes, scene, frame, 0.7)
+        axes = figure.add_subplot(grid[0, place])
+        _draw_frame_panel(axes, scene, frame, 0.7)
         axes.set_title(f"({place + 1}) epoch {epoch:g}", fontsize=9)
         axes.tick_params(labelsize=8)
         below.axvline(epoch, color=colour("ink"), linewidth=1, linestyle="--")
@@ -136,6 +137,21 @@ def _plot_maps_and_loss(
     below.legend(frameon=False, fontsize=8, loc="lower left")
     below.tick_params(labelsize=8)
     return figure
+
+
+def _draw_frame_panel(axes: Axes, scene: Scene, frame: int, px: float) -> None:
+    """Draw the first panel of a scene at a frame. px: size in points of a layout pixel,
+    which sets that of marks."""
+    panel = scene.panels[0]
+    axes.set(xlim=panel.x, ylim=panel.y, autoscale_on=False)
+    arrays = scene.arrays([frame], [panel.name])
+    for place, layer in enumerate(panel.layers):
+        artist = make_layer_artist(axes, panel, layer, place, px)
+        artist.show(
+            arrays[layer.array][0] if hasattr(layer, "array") else np.empty(0), frame
+        )
+        for item in artist.moving:
+            item.set_animated(False)
 
 
 def run_with_median_drop_gap(result: xr.Dataset, success: np.ndarray) -> RunChoice:
@@ -177,3 +193,16 @@ def drop_snapshots(trajectory: xr.Dataset, result: xr.Dataset, run: int) -> list
         np.minimum(np.searchsorted(steps, result["end"].values[run]), len(steps) - 1)
     ]
     return [int(before[0]), int(after[0]), int(max(before[1], after[0])), int(after[1])]
+
+
+FIGURES = (
+    PaperFigure(
+        "vc5",
+        "two-phase learning: the map of classes with the sequence embeddings where the"
+        " two drops of the loss begin and end, as they are found",
+        SPARSE,
+        "1 minute",
+        vc5,
+        one_run=True,
+    ),
+)

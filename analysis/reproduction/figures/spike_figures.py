@@ -16,8 +16,10 @@ from analysis.panels.colours import class_colours, colour, pale_colours
 from analysis.panels.sparse_arrays import class_level_numbers, probability_palette
 from analysis.plots.figure_files import new_figure
 from analysis.reproduction.figures.figure import (
+    SPARSE,
     DrawnFigure,
     FigureData,
+    PaperFigure,
     name_run,
     sparse_settings,
 )
@@ -212,12 +214,7 @@ def vc13(data: FigureData) -> DrawnFigure:
         _draw_class_map(axes, states.network, weight, limits)
         _draw_sequences(axes, places, states)
         axes.set_title(f"{word}: {share:.0%} of training correct", fontsize=9)
-    for axes, name in zip(
-        figure.axes, ("loss of the run", "loss around the spike", *MOMENTS), strict=True
-    ):
-        axes.set_label(
-            "sequence embeddings on the class map" if name in MOMENTS else name
-        )
+    for axes in figure.axes:
         axes.tick_params(labelsize=8)
     classes = class_colours(states.network.settings.rows)
     marks = [
@@ -329,7 +326,6 @@ def vc14(data: FigureData) -> DrawnFigure:
         states.correct[1],
     )
     for axes in (left, middle, right):
-        axes.set_label(axes.get_title().split(":")[0])
         axes.grid(color="0.92")
         axes.set_axisbelow(True)
         axes.tick_params(labelsize=8)
@@ -486,3 +482,24 @@ def _draw_legend(figure: Figure) -> None:
     figure.legend(
         handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5
     )
+
+
+FIGURES = (
+    PaperFigure(
+        "vc13",
+        "a loss spike, sequence embeddings before and after",
+        SPARSE,
+        "2 minutes",
+        vc13,
+        one_run=True,
+    ),
+    PaperFigure(
+        "vc14",
+        "a loss spike: change of sequence embeddings, MLP output weights, change of the"
+        " MLP's response",
+        SPARSE,
+        "2 minutes",
+        vc14,
+        one_run=True,
+    ),
+)

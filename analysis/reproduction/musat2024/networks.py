@@ -2,35 +2,29 @@
 sections measure on them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.verification import (
+from analysis.reproduction.estimates import (
     Estimate,
-    Measure,
+    mean_by_seed,
+    stratified_difference,
+)
+from analysis.reproduction.experiment import (
     Params,
     RequiredRuns,
     Runner,
     experiment_runs,
     measure_ensembles,
-    samples,
 )
-from analysis.structures.circles_and_grids import count_imperfections
-from dynamics.randomness import random_stream
 from dynamics.settings import ModularSettings
 
 DECAYS = (0.0, 0.3, 0.6, 1.0)
 """Weight decays of the table."""
 DIMS = ("weight_decay", "run")
 OTHERS = "non-circles"
-CIRCLES_ONLY: dict[str, Any] = {"of": "circles", "where": {"circle": 1}}
-OTHERS_ONLY: dict[str, Any] = {"of": OTHERS, "where": {"circle": 0}}
-"""Arguments of `analysis.reproduction.verification.samples`."""
-SHUFFLES = 20
-"""Number of random permutations of the tokens, from which the imperfections expected by
-chance are computed."""
+"""What the networks are that do not end as circles."""
 
 
 def ensembles(
@@ -69,7 +63,7 @@ def mean_in_circles(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estim
     counting as one."""
     values, circle = (evidence[one].transpose(*DIMS).values for one in (name, "circle"))
     seeds = np.indices(values.shape)[1]
-    return samples.mean_by_seed(
+    return mean_by_seed(
         unit * values.ravel(), circle.ravel() == 1, seeds.ravel(), "circles"
     )
 
@@ -80,7 +74,7 @@ def difference_within_decays(
     """Mean over networks of one kind less that over another, within weight decays,
     seeds left out in turn; all (weight_decay, run), kinds bool."""
     decays, seeds = np.indices(values.shape)
-    return samples.stratified_difference(
+    return stratified_difference(
         values.ravel(),
         first.ravel(),
         second.ravel(),
@@ -98,24 +92,6 @@ def circles_minus_others(
     return difference_within_decays(unit * values, circle == 1, circle == 0)
 
 
-def shuffled_imperfections(embedding: np.ndarray) -> np.ndarray:
-    """Mean grid imperfections of the same positions with tokens permuted at random:
-    (run, token, axis) -> (run,)."""
-    generator = random_stream(0, "verify/tokens")
-    permuted = [
-        count_imperfections(embedding[:, generator.permutation(embedding.shape[1])])
-        for _ in range(SHUFFLES)
-    ]
-    return np.mean(permuted, axis=0)
-
-
 def at_epoch(evidence: xr.Dataset, epoch: int) -> xr.Dataset:
     """Evidence at the recorded epoch that is nearest to a given one."""
     return evidence.sel(epoch=epoch, method="nearest")
-
-
-def near_epoch(
-    evidence: xr.Dataset, estimator: Measure, epoch: int, **selection: Any
-) -> Estimate:
-    """An estimate at the recorded epoch that is nearest to a given one."""
-    return estimator(at_epoch(evidence, epoch), **selection)

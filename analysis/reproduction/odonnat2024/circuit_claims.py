@@ -12,94 +12,81 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads import (
-    clusters,
-    encoded_sums,
-    init_dependence,
-    invariances,
-)
-from analysis.clustering_heads.activation_sparsity import SUCCESSFUL_ACCURACY
+from analysis.clustering_heads import clusters, encoded_sums, init_dependence
+from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
-from analysis.reproduction.verification import (
-    Estimate,
+from analysis.reproduction import estimates
+from analysis.reproduction.claim import Claim, Number, Sign, exact_number
+from analysis.reproduction.estimates import Estimate
+from analysis.reproduction.experiment import (
+    Experiment,
     Params,
     RequiredRuns,
     Runner,
-    as_percentage,
-    declare_experiment,
+    Sizing,
     described,
-    samples,
+    experiment_runs,
 )
-from analysis.statistics import Interval, binomial_interval, mean_distance_within
 from dynamics.networks import clustering_head_of, weights
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.trajectory import mask_diverged, not_diverged
 
 WHOLE = ("ideal", "corrected", "part of the values")
 """Labels of circuits that lack no invariance."""
-
-LEARNED = "runs with a circuit"
-FEWEST = 5
-"""Smallest number of runs for which a mean has an interval."""
-
-IDEAL_CLUSTERS = clusters.ideal_cluster_count(SparseSettings())
+SUCCESSFUL = "successful runs"
 
 
 def default_networks(params: Params) -> Sequence[RequiredRuns]:
     """VC's default networks."""
-    return [
-        RequiredRuns(
-            SparseSettings(**params.get("settings", {})),
-            params["runs"],
-            params.get("epochs"),
-        )
-    ]
+    return [experiment_runs(SparseSettings(), params)]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracies, invariances, labels and encoded sums by run; correlations of starts
     with ends, (run, other_run)."""
     trajectory = runner.ensemble(default_networks(params)[0])
-    measures = invariances.measure_invariances(trajectory)
-    merges = clusters.embedding_merge_lengths(trajectory)
-    variables = [
-        _kinds_of_circuits(measures),
-        _final_accuracies(trajectory),
-        _spurious_positions(measures),
-        _similarities_to_starts(trajectory),
-        *_encoded_sums(trajectory),
-    ]
-    return (
-        xr.merge(variables)
-        .assign(merge_length=merges)
-        .assign_coords(seed=("run", trajectory["seed"].values))
+    start, end = (
+        measure_invariances(trajectory, step)
+        for step in trajectory["step"].values[[0, -1]].tolist()
     )
-
-
-def _kinds_of_circuits(measures: xr.Dataset) -> xr.Dataset:
-    """Labels by invariances, and numbers of positions that are not invariant."""
-    labels = circuit_labels(measures)
-    leaking = [len(label.leaking) for label in labels]
-    apart = [len(label.apart) for label in labels]
-    columns = {
-        "label": ([label.label for label in labels], "kind of circuit"),
-        "leaking": (leaking, "spurious positions whose tokens matter"),
-        "apart": (apart, "non-spurious positions that do not swap"),
-    }
-    return described("run", columns)
-
-
-def _final_accuracies(trajectory: xr.Dataset) -> xr.Dataset:
-    """Accuracies at the end; NaN for runs that have diverged."""
     accuracy = mask_diverged(trajectory["accuracy"].astype(np.float64), trajectory)
+    last = accuracy.isel(step=-1)
+    sums = encoded_sums.measure_encoded_sums(trajectory)
     columns = {
-        f"{split}_accuracy": (
-            accuracy.sel(split=split).isel(step=-1).values,
-            f"final accuracy on {split} sequences",
-        )
-        for split in ("test", "unseen")
+        "test_accuracy": (last.sel(split="test").values, "final test accuracy"),
+        "unseen_accuracy": (last.sel(split="unseen").values, "final, unseen sequences"),
+        "label": (_labels(end), "kind of circuit"),
+        "start_label": (
+            _labels(start, LabelThresholds(learned=-np.inf)),
+            "the same before training, whatever the accuracy",
+        ),
+        "class_share": (
+            end["class_share"].values,
+            "fraction of the variance of xi between multisets",
+        ),
+        "start_class_share": (
+            start["class_share"].values,
+            "the same before training",
+        ),
+        "clusters": (end["clusters"].values, "clusters of sequence embeddings"),
+        "sum_congruent": (
+            sums["sum_congruent"].values,
+            "whether an encoded sum is congruent to the target",
+        ),
     }
-    return described("run", columns)
+    variables = [
+        described("run", columns),
+        _spurious_positions(end),
+        _similarities_to_starts(trajectory),
+    ]
+    return xr.merge(variables)
+
+
+def _labels(
+    measures: xr.Dataset,
+    by: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
+) -> list[str]:
+    return [circuit.label for circuit in circuit_labels(measures, by)]
 
 
 def _spurious_positions(measures: xr.Dataset) -> xr.Dataset:
@@ -133,26 +120,6 @@ def _similarities_to_starts(trajectory: xr.Dataset) -> xr.Dataset:
     return described(("run", "other_run"), columns)
 
 
-def _encoded_sums(trajectory: xr.Dataset) -> list[xr.Dataset]:
-    """Coefficients of the sums that sequence embeddings encode, and their
-    properties."""
-    sums = encoded_sums.measure_encoded_sums(trajectory)
-    steps = np.nan_to_num(sums["sum_steps"].values.round()).astype(np.int64)[..., -1]
-    words = {
-        "sum_whole": "whether its coefficients are whole numbers",
-        "sum_congruent": "whether it is congruent to the target",
-        "sum_share": "fraction of variance between different sums",
-    }
-    coefficients = {
-        "sum_steps": (steps, "coefficient of token p - 1 in the encoded sum")
-    }
-    properties = {name: (sums[name].values, text) for name, text in words.items()}
-    return [
-        described(("run", "position"), coefficients),
-        described("run", properties),
-    ]
-
-
 @torch.no_grad()
 def _weight_correlations(trajectory: xr.Dataset) -> np.ndarray:
     """Pearson's correlation of initial with final weights: (run, other_run), NaN where
@@ -176,165 +143,200 @@ def _weight_correlations(trajectory: xr.Dataset) -> np.ndarray:
     )
 
 
-CIRCUITS = declare_experiment(
+# --------------------------------------------------------------------------- invariances
+
+
+def successful_runs(evidence: xr.Dataset) -> xr.Dataset:
+    """The runs with a test accuracy above .98."""
+    success = evidence["test_accuracy"].values > SUCCESS_ACCURACY
+    return evidence.isel(run=success)
+
+
+def invariant_variance_gain(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the variance of xi between multisets of the non-spurious tokens at
+    the end of training, less that before it: successful runs."""
+    some = successful_runs(evidence)
+    end, start = 100 * some["class_share"], 100 * some["start_class_share"]
+    gain = estimates.paired_difference(end, start, SUCCESSFUL)
+    return estimates.note_means(gain, end, start, "%", 0)
+
+
+def whole_circuit_gain(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the successful runs that lack no invariance, less that of the same
+    networks before training."""
+    some = successful_runs(evidence)
+    end, start = (np.isin(some[name], WHOLE) for name in ("label", "start_label"))
+    return estimates.difference_of_ones(end, start, "networks")
+
+
+INVARIANCES = Claim(
+    "VC.s3.2.circuits",
+    "section 3.2",
+    "they often capture the invariants of our problem",
+    "Networks that solve the task have its invariances more often than untrained ones.",
+    (
+        Number(
+            whole_circuit_gain,
+            Sign.POSITIVE,
+            "runs with test accuracy above .98 that have both invariances, at the end"
+            " minus at the start of training",
+            "points",
+        ),
+        Number(
+            invariant_variance_gain,
+            Sign.POSITIVE,
+            "variance of their sequence embeddings between multisets of the five tokens,"
+            " at the end minus at the start",
+            "points",
+        ),
+    ),
+    "Fewer than half have both invariances. In an ideal circuit all variance is between"
+    " multisets; single networks have either nearly all of it or far less.",
+    summary="some networks that solve the task have both of its invariances",
+    figure="vc2",
+)
+
+
+def spread_change_by_value(evidence: xr.Dataset) -> Estimate:
+    """Change of the spread of spurious tokens by the value matrix, in percent,
+    geometric mean over corrected circuits.
+
+    Spreads are relative to those of non-spurious tokens, and root mean squares over
+    positions weighted by attention."""
+    some = evidence.isel(run=evidence["label"].values == "corrected")
+    names = ["embedding_spread", "value_spread"]
+    squares = some[names] ** 2 * some["spurious_attention"]
+    before, after = np.sqrt(squares.sum("place").to_array().values)
+    ratio = estimates.paired_ratio(after, before, "corrected circuits")
+    change = estimates.percent_change(ratio)
+    return estimates.note_means(change, after, before, digits=2)
+
+
+VALUE_CORRECTS = Claim(
+    "VC.s3.2.value-corrects",
+    "section 3.2",
+    "this faulty attention pattern is compensated by the value matrix",
+    "Where spurious positions get attention without effect, the value matrix brings the"
+    " embeddings of their tokens somewhat closer together.",
+    (
+        Number(
+            spread_change_by_value,
+            Sign.NEGATIVE,
+            "change, by the value matrix, of the spread of spurious tokens relative to"
+            " non-spurious ones",
+            "%",
+            digits=0,
+        ),
+    ),
+    "The paper credits the value matrix with the correction; here it does the smaller"
+    " part. Already before it the tokens at these positions lie far closer together than"
+    " those at non-spurious ones. Beside the verdict: means after and before it; the"
+    " change is a geometric mean. The circuits are chosen by their small effect, which"
+    " is measured behind the value matrix; this favours a decrease.",
+    summary="the value matrix does a small part of correcting attention to spurious"
+    " positions",
+    figure="vc2",
+)
+
+# -------------------------------------------------------------------- the initial weights
+
+
+def own_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
+    """Correlation of a run's end with its own start, less its mean correlation with the
+    starts of other runs."""
+    own, others = estimates.own_and_others(evidence[name].values.T)
+    return estimates.paired_difference(own, others)
+
+
+INITIAL_WEIGHTS = Claim(
+    "VC.s4.1.initial-weights",
+    "section 4.1",
+    "seems to be highly correlated with the initial weight configurations",
+    "The final weights and attention patterns are correlated with the initial ones.",
+    (
+        Number(
+            lambda evidence: own_start_similarity(evidence, "weights_kept"),
+            Sign.POSITIVE,
+            "correlation of all weights with their own start, minus that with other"
+            " starts",
+            digits=2,
+        ),
+        Number(
+            lambda evidence: own_start_similarity(evidence, "inherited"),
+            Sign.POSITIVE,
+            "correlation of attention patterns with those at their own start, minus that"
+            " with other starts",
+            digits=2,
+        ),
+    ),
+    "The paper says highly correlated; here most of the final configuration is learned."
+    " Some correlation is expected wherever training moves weights by a limited amount,"
+    " so that its size is the result.",
+    summary="the final weights are correlated with the initial ones, but not highly",
+    figure="vc8",
+)
+
+# --------------------------------------------------------------------------------- sums
+
+
+def congruent_sums(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the successful runs that encode a sum congruent to the target."""
+    values = successful_runs(evidence)["sum_congruent"]
+    return estimates.percentage_of_ones(values, SUCCESSFUL)
+
+
+def congruent_sums_beyond_others(evidence: xr.Dataset) -> Estimate:
+    """The same less that of the other runs, in points."""
+    success = evidence["test_accuracy"].values > SUCCESS_ACCURACY
+    congruent = evidence["sum_congruent"].values
+    return estimates.difference_of_ones(congruent[success], congruent[~success])
+
+
+SUM = Claim(
+    "OWN.sum",
+    "",
+    "",
+    "Networks that solve the task at p = 2 all encode one sum of their tokens with"
+    " whole-number coefficients that equals the target modulo p, such as"
+    " x0 + x1 + x2 + x3 - x4, whatever invariances they lack.",
+    (
+        Number(
+            congruent_sums, exact_number(100), "successful runs with such a sum", "%"
+        ),
+        Number(
+            congruent_sums_beyond_others,
+            Sign.POSITIVE,
+            "the same percentage, less that of runs that do not solve the task",
+            "points",
+        ),
+    ),
+    "The coefficient of a token is how far the sequence embedding moves along its"
+    " leading direction if the token changes from 0 to 1, in units of the median over"
+    " the non-spurious positions; within a quarter of a whole number it counts as whole."
+    " About a third of the other runs encode such a sum, too.",
+    summary="networks that solve VC's task encode one sum that equals the target"
+    " modulo p",
+    figure="vc3",
+)
+
+CIRCUITS = Experiment(
     "vc.circuits",
+    "circuits that runs learn, their encoded sums, and the correlation of ends with"
+    " starts",
     measure,
-    default_networks,
+    quick=Sizing(20, {"runs": 32}, "32 runs instead of the paper's 100"),
+    default=Sizing(50, {"runs": 100}),
+    ensembles=default_networks,
     depends={
         "labels": LabelThresholds()._asdict(),
         "sequences": [
             clusters.MAX_REFERENCE_SEQUENCES,
             init_dependence.ATTENTION_SEQUENCES,
         ],
+        "link": clusters.CLUSTER_LINK,
         "whole": encoded_sums.INTEGER_TOLERANCE,
     },
+    version=3,
+    command="python -m analysis.circuits RUN.nc",
+    claims=(INVARIANCES, VALUE_CORRECTS, INITIAL_WEIGHTS, SUM),
 )
-
-
-# ---------------------------------------------------------------------------- estimates
-
-
-def without_interval_if_few(estimate: Estimate, fewest: float = FEWEST) -> Estimate:
-    """The same estimate; without an interval if it is of fewer cases."""
-    few = Interval(estimate.value, np.nan, np.nan)
-    return estimate._replace(interval=few) if estimate.count < fewest else estimate
-
-
-def runs_of_kind(evidence: xr.Dataset, kind: str, link: float = 0.0) -> np.ndarray:
-    """Which runs are of a kind, (run,) bool, with clusters at a link length."""
-    clusters_at_link = 1 + (evidence["merge_length"] > link).sum("clusters").values
-    label, test, unseen = (
-        evidence[name].values for name in ("label", "test_accuracy", "unseen_accuracy")
-    )
-    kinds = {
-        **{
-            f"{name} circuits": label == name
-            for name in ("corrected", "part of the values", "partial", "fuzzy")
-        },
-        LEARNED: label != "none",
-        "circuits that are not ideal": label != "ideal",
-        "circuits with all invariances": np.isin(label, WHOLE),
-        "circuits without either": (
-            (evidence["leaking"].values > 0) & (evidence["apart"].values > 0)
-        ),
-        "fuzzy circuits that generalise": (
-            (label == "fuzzy") & (unseen > SUCCESSFUL_ACCURACY)
-        ),
-        "ideal clusters": clusters_at_link == IDEAL_CLUSTERS,
-        "more clusters": clusters_at_link > IDEAL_CLUSTERS,
-        "congruent sums": evidence["sum_congruent"].values.astype(bool),
-        "successful runs": test > SUCCESS_ACCURACY,
-        "runs that are not successful": ~(test > SUCCESS_ACCURACY),
-    }
-    return kinds[kind]
-
-
-def circuit_percentage(
-    evidence: xr.Dataset, kind: str, among: str, link: float = 0.0
-) -> Estimate:
-    """Percentage of the runs of one kind that are of another one too. link: link length
-    at which clusters are counted."""
-    hits, runs = (runs_of_kind(evidence, name, link) for name in (kind, among))
-    return samples.percentage_among(hits, runs, among)
-
-
-def variance_between_sums(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the variance of sequence embeddings between different encoded sums,
-    mean over successful runs."""
-    chosen = runs_of_kind(evidence, "successful runs") & runs_of_kind(
-        evidence, "congruent sums"
-    )
-    return samples.estimate_mean(
-        100 * evidence["sum_share"].values[chosen], "successful runs that encode a sum"
-    )
-
-
-def lasting_six_clusters(evidence: xr.Dataset, factor: float) -> Estimate:
-    """Percentage of successful runs with six clusters at all link lengths of a range
-    that spans at least a factor."""
-    success = runs_of_kind(evidence, "successful runs")
-    begin, end = (
-        evidence["merge_length"]
-        .sel(clusters=[IDEAL_CLUSTERS, IDEAL_CLUSTERS - 1])
-        .transpose("clusters", ...)
-    )
-    lasting = ((end > 0) & (end >= factor * begin)).values
-    low, high = (float(lengths[lasting & success].median()) for lengths in (begin, end))
-    note = (
-        f"at link lengths from {low:.2f} to {high:.2f}, medians of these runs"
-        if high > 0
-        else ""
-    )
-    return samples.percentage_among(lasting, success, "successful runs", note)
-
-
-def spurious_collapse(evidence: xr.Dataset) -> Estimate:
-    """Spread of spurious tokens after the value matrix over that before it, geometric
-    mean over corrected circuits.
-
-    Spreads are relative to those of non-spurious tokens, and root mean squares over
-    positions weighted by attention."""
-    some = evidence.isel(run=np.flatnonzero(evidence["label"].values == "corrected"))
-    squares = (
-        some[["embedding_spread", "value_spread"]] ** 2 * some["spurious_attention"]
-    )
-    before, after = np.sqrt(squares.sum("place").to_array().values)
-    estimate = samples.paired_ratio(after, before, "corrected circuits")
-    note = (
-        "median spread relative to non-spurious tokens: {:.2f} before, {:.2f} after the"
-        " value matrix"
-    )
-    noted = (
-        estimate._replace(note=note.format(np.median(before), np.median(after)))
-        if estimate.count
-        else estimate
-    )
-    return without_interval_if_few(noted)
-
-
-def different_sums(evidence: xr.Dataset) -> Estimate:
-    """Percentage of pairs of successful runs that encode different sums; its interval
-    is over runs."""
-    chosen = runs_of_kind(evidence, "successful runs") & evidence[
-        "sum_whole"
-    ].values.astype(bool)
-    steps = evidence["sum_steps"].values[chosen]
-    differ = (steps[:, None] != steps[None]).any(axis=-1).astype(np.float64)
-    return Estimate(
-        as_percentage(fraction_of_pairs(differ)),
-        len(steps),
-        "successful runs that encode a sum",
-    )
-
-
-def fraction_of_pairs(hits: np.ndarray) -> Interval:
-    """Fraction of pairs of runs that are hits, (run, run) symmetric, 0 or 1.
-
-    The interval is the jackknife interval of the logit, which stays between 0 and 1. If
-    no pair or all pairs are hits, it is the exact binomial one of as many pairs as have
-    no run in common."""
-    fraction, runs = mean_distance_within(hits), len(hits)
-    if fraction.value in (0, 1):
-        return binomial_interval(round(fraction.value * (runs // 2)), runs // 2)
-    if not fraction.half > 0:
-        return Interval(fraction.value, np.nan, np.nan)
-    odds = np.log(fraction.value / (1 - fraction.value))
-    width = fraction.half / (fraction.value * (1 - fraction.value))
-    return Interval(
-        fraction.value,
-        *(float(1 / (1 + np.exp(-logit))) for logit in (odds - width, odds + width)),
-    )
-
-
-def start_similarity(evidence: xr.Dataset, name: str, excess: bool = False) -> Estimate:
-    """Correlation of a run's end with its own start; with `excess`, minus its mean
-    correlation with the starts of other runs."""
-    matrix = evidence[name].values
-    if not excess:
-        estimate = samples.estimate_mean(np.diagonal(matrix))
-        return estimate._replace(effect=estimate.value, effect_name="r")
-    estimate = samples.paired_difference(*samples.own_and_others(matrix.T))
-    if estimate.count < 2:
-        return estimate
-    p = init_dependence.compare_same_seed(matrix, higher=True).p
-    return estimate._replace(note=f"p = {p:.2g} by permutation of the ends")

@@ -1,349 +1,360 @@
-"""VC section 4.1, figure 5, and the conclusion: drops of the loss, two phases of
-learning, escapes from the plateau.
+"""VC section 4.1, figure 5: drops of the loss, and what is learned in them.
 
-Times are in epochs. The first layers are those that make the sequence embeddings; the
-token embeddings also decode the output. The last layers are those of the MLP
-(`layer_labels`)."""
+Only runs that end above a test accuracy of .98 are analysed. Times are in epochs. The
+first layers are those that make the sequence embeddings; the token embeddings also
+decode the output. The last layers are those of the MLP.
+
+The decrease of the training loss along a path is the sum over layers of minus the
+integral of the layer's gradient along the layer's movement. Between two recorded frames
+the path is taken to be straight, and the integral is computed by Gauss-Legendre
+quadrature with two points. `residual` is the remaining difference, as a fraction of the
+decrease."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+import torch
 import xarray as xr
+from tqdm import tqdm
 
 from analysis.clustering_heads import learning_phases
 from analysis.clustering_heads.clusters import CLUSTER_LINK
-from analysis.panels.colours import layer_labels
-from analysis.reproduction.odonnat2024 import drop_measures
-from analysis.reproduction.odonnat2024.circuit_claims import default_networks
-from analysis.reproduction.verification import (
-    Estimate,
+from analysis.linearization.hessians import training_objective
+from analysis.linearization.network_curvature import flat_weight_pairs
+from analysis.reproduction import estimates
+from analysis.reproduction.claim import Claim, Number, Sign, exact_number
+from analysis.reproduction.estimates import Estimate
+from analysis.reproduction.experiment import (
+    Experiment,
     Params,
     Runner,
-    declare_experiment,
-    median_of,
-    percentage,
-    samples,
+    Sizing,
+    described,
 )
-from analysis.statistics import intervals, jackknife_runs, kaplan_meier, success_mask
+from analysis.reproduction.odonnat2024.circuit_claims import (
+    SUCCESSFUL,
+    default_networks,
+)
+from analysis.statistics import Interval, success_mask
 from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
+from dynamics.networks.clustering_head import MLP_VARIABLES
+from dynamics.networks.derivatives import FlatLoss
+from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import SUCCESS_ACCURACY
+from dynamics.trajectory.frames import evenly_spaced_frames
 
-FRONT = learning_phases.SEQUENCE_EMBEDDING_WEIGHTS
-"""Weights of the first layers."""
-_MLP = ("receptor", "receptor_bias", "assembler")
-BACK = dict(zip(_MLP, layer_labels(_MLP), strict=True))
-"""Weights of the MLP and what they are called, without its output bias, which moves all
-classes alike."""
-ALL_WEIGHTS = "all weights together"
-SUCCESSFUL = "successful runs"
-OF_SUCCESSFUL: dict[str, Any] = {"of": SUCCESSFUL, "where": {"successful": True}}
-"""Arguments of `analysis.reproduction.verification.samples`."""
-LABELS = {
-    ALL_WEIGHTS: ALL_WEIGHTS,
-    **{name: name.replace("_", " ") for name in FRONT},
-    **BACK,
-}
-
+FIRST_LAYERS = learning_phases.SEQUENCE_EMBEDDING_WEIGHTS
 MOMENTS_OVER_TIME = 201
 """Largest number of frames of a run at which its clusters are measured."""
-
-
-# --------------------------------------------------------------------------- experiment
+MOST_FRAMES = 65
+"""Largest number of frames of a drop that are used."""
+POINTS = (0.5 - 12**-0.5, 0.5 + 12**-0.5)
+"""Places between two frames at which gradients are computed: two points of equal
+weight."""
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Drops, escapes, speeds, clusters and decreases of the loss of every run."""
+    """Drops, speeds, clusters and decreases of the loss of every run."""
     need = default_networks(params)[0]
     trajectory = runner.ensemble(need)
-    epoch_steps = need.settings.epoch_steps or 1
-    unit = {"units": "epoch"}
-    values = loss_events.trajectory_scalar(trajectory, "loss")
-    drops = loss_events.first_two_drops(
-        loss_events.event_table(values), trajectory.sizes["run"]
-    )
-    escapes = loss_events.plateau_escape_times(values)
+    events = loss_events.event_table(loss_events.trajectory_scalar(trajectory, "loss"))
+    drops = loss_events.first_two_drops(events, trajectory.sizes["run"])
     learned = learning_phases.measure_learning_phases(
         trajectory, params.get("frames", MOMENTS_OVER_TIME)
     )
-    times = {
-        **drops[["begin", "end", "between"]].data_vars,
-        "escape": escapes["escape"],
+    success = success_mask(trajectory)
+    columns = {
+        "successful": (success, "whether it ends above .98 test accuracy"),
+        "drops": (drops["drops"].values, "number of drops of the loss"),
+        **{
+            name: (learned[name].values, learned[name].attrs["long_name"])
+            for name in ("formed", "separated")
+        },
+        **{
+            name: (
+                drops[name].sel(phase="first").values
+                / (need.settings.epoch_steps or 1),
+                f"epoch at which the first drop has its {name}",
+            )
+            for name in ("begin", "end")
+        },
     }
-    result = xr.Dataset(
-        {
-            **{
-                name: (steps / epoch_steps).assign_attrs(steps.attrs | unit)
-                for name, steps in times.items()
-            },
-            **learned[["formed", "separated", "fitted"]].data_vars,
-            "drops": drops["drops"],
-            "escaped": escapes["escaped"],
-            "speed": layer_motion_at_drops(trajectory, drops)["speed"],
-            "settled": drop_measures.measure_settling(trajectory),
-            "successful": (
-                "run",
-                success_mask(trajectory),
-                {"long_name": "whether it ends above .98 test accuracy"},
-            ),
-        }
-    )
     with single_torch_thread():  # its products are small
-        at_drops = drop_measures.measure_drops(trajectory, drops)
-    motion = drop_measures.measure_first_drop_motion(trajectory, drops)
-    result = xr.merge([result, motion, at_drops], join="exact", compat="override")
+        falls = measure_loss_falls(trajectory, drops, np.flatnonzero(success))
+    speed = layer_motion_at_drops(trajectory, drops)["speed"]
     window = float(DEFAULT_DETECTION.width(trajectory.sizes["step"]))
-    return result.drop_vars(["step", "epoch"], errors="ignore").assign_attrs(
-        window=window
+    result = described("run", columns).assign(speed=speed).merge(falls)
+    return result.assign_attrs(window=window)
+
+
+def measure_loss_falls(
+    trajectory: xr.Dataset, drops: xr.Dataset, runs: Sequence[int] | np.ndarray
+) -> xr.Dataset:
+    """The part of each layer in the decrease of the loss in the first and second drop
+    of some runs, (run, phase, layer); NaN without a drop."""
+    network, steps = clustering_head_of(trajectory), trajectory["step"].values
+    layers, phases = list(network.variables), drops["phase"].values
+    work = np.full((trajectory.sizes["run"], len(phases), len(layers)), np.nan)
+    residual = np.full(work.shape[:2], np.nan)
+    for run in tqdm(runs, "drops", unit="run", disable=None, leave=False):
+        one = trajectory.isel(run=[run])
+        loss = training_objective(network, int(one["seed"].item())).loss
+        begins, ends = (drops[name].isel(run=run).values for name in ("begin", "end"))
+        for phase in np.flatnonzero(np.isfinite(begins)):
+            first = int(np.searchsorted(steps, begins[phase], "right")) - 1
+            last = min(int(np.searchsorted(steps, ends[phase])), len(steps) - 1)
+            frames = evenly_spaced_frames(last - first + 1, MOST_FRAMES)
+            used = (first + frames).tolist()
+            rows = torch.from_numpy(flat_weight_pairs(one, network, used)[0, :, 0])
+            parts, decrease = loss_decrease_by_parameter(loss, rows)
+            if decrease > 0:
+                by_layer = np.add.reduceat(parts, list(network.begins.values()))
+                work[run, phase] = by_layer / decrease
+                residual[run, phase] = 1 - parts.sum() / decrease
+    coords = {"phase": phases, "layer": layers}
+    columns = {"work": (work, "fraction of the decrease due to a layer")}
+    missing = {"residual": (residual, "fraction that is missing in the sum")}
+    return described(("run", "phase", "layer"), columns, coords).merge(
+        described(("run", "phase"), missing)
     )
 
 
-PHASES = declare_experiment(
-    "vc.phases",
-    measure,
-    default_networks,
-    depends={
-        "rules": [
-            DEFAULT_DETECTION,
-            loss_events.ESCAPE_CRITERIA["loss"]._asdict(),
-            drop_measures.POINTS,
-        ],
-        "constants": [SUCCESS_ACCURACY, learning_phases.MIN_RISE, CLUSTER_LINK],
-        "frames": [
-            MOMENTS_OVER_TIME,
-            drop_measures.MOST_FRAMES,
-            drop_measures.FEWEST_FRAMES,
-        ],
-    },
-)
+def loss_decrease_by_parameter(
+    loss: FlatLoss, rows: torch.Tensor
+) -> tuple[np.ndarray, float]:
+    """The decrease of a loss along straight lines between rows (frame, parameter), by
+    parameter and in total."""
+    moves = rows[1:] - rows[:-1]
+    gradient = torch.func.vmap(torch.func.grad(loss), chunk_size=16)
+    parts = [
+        -(gradient(rows[:-1] + at * moves) * moves).sum(0) / len(POINTS)
+        for at in POINTS
+    ]
+    with torch.no_grad():
+        decrease = float(loss(rows[0]) - loss(rows[-1]))
+    return torch.stack(parts).sum(0).numpy(), decrease
 
 
-# ---------------------------------------------------------------------------- estimates
+# -------------------------------------------------------------------------------- drops
 
 
 def _successful(evidence: xr.Dataset) -> xr.Dataset:
-    """The successful runs. Only for these phases are measured."""
+    """The successful runs."""
     return evidence.isel(run=np.flatnonzero(evidence["successful"].values))
+
+
+def _beyond_half(share: Estimate) -> Estimate:
+    """A percentage minus 50."""
+    return share._replace(interval=Interval(*(item - 50 for item in share.interval)))
 
 
 def runs_with_drops(evidence: xr.Dataset, least: int, of: str = "runs") -> Estimate:
     """Percentage of all runs, or of the successful ones, with at least so many drops of
-    the loss."""
+    the loss, minus 50."""
     runs = evidence if of == "runs" else _successful(evidence)
-    return samples.percentage_of_ones(runs["drops"] >= least, of)
+    return _beyond_half(estimates.percentage_of_ones(runs["drops"] >= least, of))
 
 
-def drop_gap(evidence: xr.Dataset) -> Estimate:
-    """Epochs from the end of the first drop to the beginning of the second, median over
-    successful runs with both."""
-    some = _successful(evidence)
-    note = f"successful runs with only one: {int((some['drops'] == 1).sum())}"
-    return samples.estimate_median(
-        some["between"], "successful runs with two drops", note
-    )
-
-
-def runs_near_example(
-    evidence: xr.Dataset, moments: Sequence[tuple[float, float]], factor: float
-) -> Estimate:
-    """Percentage of successful runs whose drops begin and end at the given epochs
-    (phase, 2), up to a factor."""
-    epochs = _successful(evidence)[["begin", "end"]].to_array()
-    ratios = epochs.transpose("run", "phase", "variable") / np.array(moments)
-    near = np.abs(np.log(ratios)) <= np.log(factor)
-    return samples.percentage_of_ones(near.all(["phase", "variable"]), SUCCESSFUL)
-
-
-def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
-    """Percentage of successful runs whose clusters form within a window of the first
-    drop."""
-    some, slack = _successful(evidence).sel(phase="first"), evidence.attrs["window"]
-    formed, begin, end = (some[name].values for name in ("formed", "begin", "end"))
-    hits = (formed >= begin - slack) & (formed <= end + slack)
-    both = np.isfinite(formed + begin)
-    note = f"up to {slack:g} epochs from it"
-    return samples.percentage_among(hits, both, "successful runs with a drop", note)
-
-
-def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
-    """Percentage of the final clustering at a moment: (run,) for successful runs that
-    cluster by a tenth or more.
-
-    Clustering is the rise of the fraction of variance between the final clusters since
-    the first frame. moment: one of `drop_measures.MOMENTS`. Runs whose first drop begins
-    within a window of their first frame have no state one window before it."""
-    some = _successful(evidence)
-    clustered = some["clustered"]
-    if moment == "before":
-        begin = some["begin"].sel(phase="first")
-        clustered = clustered.where(begin >= evidence.attrs["window"])
-    first, at, last = (
-        clustered.sel(moment=name).values for name in ("initial", moment, "final")
-    )
-    return 100 * (at - first) / np.where(last - first >= 0.1, last - first, np.nan)
-
-
-def clustering_progress(evidence: xr.Dataset, moment: str) -> Estimate:
-    """Percentage of the final clustering at a moment, mean over successful runs."""
-    of = "successful runs with that drop"
-    if moment == "before":
-        of += f" after epoch {evidence.attrs['window']:g}"
-    return samples.estimate_mean(_clustering_progress(evidence, moment), of)
-
-
-def clustering_gain(evidence: xr.Dataset, since: str = "first_begin") -> Estimate:
-    """Points of the final clustering that are added from a moment to the end of the
-    first drop."""
-    end, begin = (
-        _clustering_progress(evidence, moment) for moment in ("first_end", since)
-    )
-    return samples.paired_difference(end, begin, SUCCESSFUL)
+DROPS = Claim(
+    "VC.s4.1.drops",
+    "section 4.1",
+    "loss curves typically present drops, corresponding to the learning of different"
+    " parts",
+    "The loss of a run that learns the task typically drops at least twice.",
+    (
+        Number(
+            lambda evidence: runs_with_drops(evidence, 2, SUCCESSFUL),
+            Sign.POSITIVE,
+            "successful runs with two drops or more, minus half",
+            "points",
+        ),
+        Number(
+            lambda evidence: runs_with_drops(evidence, 1),
+            Sign.POSITIVE,
+            "all runs with a drop, minus half",
+            "points",
+        ),
+    ),
+    "The initial decrease is not counted. Most runs without a drop stay on their first"
+    " plateau for all 1000 epochs.",
+    summary="the loss of a run that learns typically drops at least twice",
+    figure="vc5",
+)
 
 
 def loss_fall_by_layers(
     evidence: xr.Dataset, layers: Sequence[str], phase: str
+) -> xr.DataArray:
+    """Percentage of the decrease of the loss in a drop that is due to some layers, of
+    the successful runs: (run,)."""
+    work = _successful(evidence)["work"].sel(phase=phase, layer=list(layers))
+    return 100 * work.sum("layer", skipna=False)
+
+
+def typical_loss_fall(
+    evidence: xr.Dataset, layers: Sequence[str], phase: str
 ) -> Estimate:
-    """Percentage of the decrease of the loss in a drop that is due to some layers:
-    median over successful runs."""
-    one = _successful(evidence).sel(phase=phase)
-    rest = samples.finite_values(np.abs(one["residual"]))
-    note = (
-        f"the sum over all layers is within {100 * rest.max():.1f}% of the decrease"
-        if rest.size
-        else ""
-    )
-    values = 100 * one["work"].sel(layer=list(layers)).sum("layer", skipna=False)
-    return samples.estimate_median(values, f"successful runs with a {phase} drop", note)
+    """The same minus 50, median over runs."""
+    share = loss_fall_by_layers(evidence, layers, phase)
+    residual = _successful(evidence)["residual"].sel(phase=phase)
+    rest = estimates.finite_values(np.abs(residual))
+    note = f"the sum over layers is within {100 * rest.max(initial=0):.1f}% of it"
+    return estimates.estimate_median(share - 50, f"runs with a {phase} drop", note)
 
 
-def speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Estimate:
-    """Speed of a layer, or of all weights in the first drop, over that before the drop:
-    median over successful runs."""
-    if layer == ALL_WEIGHTS:
-        estimate = median_of(evidence, name="whole_speed", **OF_SUCCESSFUL)
-    else:
-        estimate = median_of(
-            evidence, name="speed", layer=layer, phase=phase, **OF_SUCCESSFUL
-        )
-    return estimate._replace(effect=estimate.value, effect_name="ratio")
-
-
-def front_speed_up(evidence: xr.Dataset) -> Estimate:
-    """Speed-up of the first layers in the first drop over that of the last layers, both
-    as geometric means over layers: geometric mean over successful runs."""
-    speed = _successful(evidence)["speed"].sel(phase="first")
-    front, back = (
-        np.log(speed.sel(layer=list(layers)).values).mean(axis=-1)
-        for layers in (FRONT, BACK)
-    )
-    gain = samples.finite_values(front - back)
-    interval = intervals.Interval(*np.exp(intervals.mean_interval(gain)))
-    return Estimate(
-        interval,
-        len(gain),
-        SUCCESSFUL,
-        effect=interval.value,
-        effect_name="ratio",
+def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
+    """Percentage of successful runs whose clusters form within a window of the first
+    drop, minus 50."""
+    some, slack = _successful(evidence), evidence.attrs["window"]
+    formed, begin, end = (some[name].values for name in ("formed", "begin", "end"))
+    hits = (formed >= begin - slack) & (formed <= end + slack)
+    both = np.isfinite(formed + begin)
+    return _beyond_half(
+        estimates.percentage_among(hits, both, "successful runs with a drop")
     )
 
 
-def _percentage_earlier(first: np.ndarray, second: np.ndarray) -> Estimate:
-    """Percentage of runs in which the first time is earlier, without ties and runs that
-    lack one of both."""
-    both = np.isfinite(first + second)
-    apart = both & (first != second)
-    tied = both.sum() - apart.sum()
-    note = f"{tied} of {both.sum()} runs have equal times and are left out"
-    estimate = samples.percentage_among(
-        first < second, apart, SUCCESSFUL, note if tied else ""
+def speed_up(
+    evidence: xr.Dataset, phase: str, layers: Sequence[str] | None = None
+) -> Estimate:
+    """Change of the speed of layers from before a drop to the drop, in percent:
+    geometric mean over layers and successful runs."""
+    speed = _successful(evidence)["speed"].sel(phase=phase)
+    chosen = speed if layers is None else speed.sel(layer=list(layers))
+    ratio = np.exp(np.log(chosen.values).mean(axis=chosen.get_axis_num("layer")))
+    of = f"runs with a {phase} drop"
+    return estimates.percent_change(
+        estimates.paired_ratio(ratio, np.ones(ratio.shape), of)
     )
-    return estimate._replace(
-        effect=2 * estimate.value / 100 - 1,
-        effect_name="rank-biserial of pairs",
+
+
+FIRST_DROP = Claim(
+    "VC.s4.1.first-drop",
+    "section 4.1",
+    "The first loss drop coincides with the learning of the sequence embeddings",
+    "The first drop of the loss coincides with the learning of the sequence embeddings.",
+    (
+        Number(
+            clusters_in_first_drop,
+            Sign.POSITIVE,
+            "runs whose clusters form in the drop, minus half",
+            "points",
+        ),
+        Number(
+            lambda evidence: typical_loss_fall(evidence, FIRST_LAYERS, "first"),
+            Sign.POSITIVE,
+            "part of the decrease due to the first layers, minus half",
+            "points",
+        ),
+        Number(
+            lambda evidence: speed_up(evidence, "first"),
+            Sign.POSITIVE,
+            "change of the speed of the weights, of all layers",
+            "%",
+            digits=0,
+        ),
+    ),
+    "The MLP takes part in the first drop about as much as the first layers. Clusters"
+    " count as formed in the drop up to 20 epochs before or after it; that some would"
+    " coincide by chance is not subtracted.",
+    summary="the first drop coincides with the clustering of sequence embeddings",
+    figure="vc5",
+)
+
+
+def mlp_gain(evidence: xr.Dataset) -> Estimate:
+    """Part of the MLP in the decrease of the loss in the second drop, less that in the
+    first, in points."""
+    second, first = (
+        loss_fall_by_layers(evidence, MLP_VARIABLES, phase)
+        for phase in ("second", "first")
     )
+    return estimates.paired_difference(second, first, "runs with two drops")
+
+
+SECOND_DROP = Claim(
+    "VC.s4.1.second-drop",
+    "section 4.1",
+    "second loss drop is due to the learning of the feedforward network",
+    "In the second drop of the loss the MLP is learned.",
+    (
+        Number(
+            lambda evidence: typical_loss_fall(evidence, MLP_VARIABLES, "second"),
+            Sign.POSITIVE,
+            "part of the decrease due to the MLP, minus half",
+            "points",
+        ),
+        Number(
+            mlp_gain,
+            Sign.POSITIVE,
+            "this part in the second drop minus that in the first",
+            "points",
+        ),
+        Number(
+            lambda evidence: speed_up(evidence, "second", MLP_VARIABLES),
+            exact_number(0),
+            "change of the speed of the MLP's weights since the first drop",
+            "%",
+            digits=0,
+        ),
+    ),
+    "The last number tests the sentence that the MLP's weights evolve at a continuous"
+    " speed, without a phase change; they move faster than before.",
+    summary="the second drop comes mainly from the MLP",
+    figure="vc5",
+)
 
 
 def clusters_before_accuracy(evidence: xr.Dataset) -> Estimate:
-    """Percentage of successful runs whose clusters form before the training accuracy
-    rises."""
+    """Epochs from the formation of the clusters to half of the rise of the training
+    accuracy: median over successful runs."""
     some = _successful(evidence)
-    return _percentage_earlier(some["formed"].values, some["separated"].values)
+    return estimates.estimate_median(some["separated"] - some["formed"], SUCCESSFUL)
 
 
-def first_layers_settle_first(evidence: xr.Dataset, way: str = "direction") -> Estimate:
-    """Percentage of successful runs whose first layers have covered half of their way
-    before the last ones have: medians over layers. way: one of `drop_measures.WAYS`, of
-    which the others are in the note."""
-    settled = _successful(evidence)["settled"]
-    front, back = (
-        settled.sel(layer=list(layers)).median("layer", skipna=False)
-        for layers in (FRONT, BACK)
-    )
-    estimates = {
-        name: _percentage_earlier(front.sel(way=name).values, back.sel(way=name).values)
-        for name in drop_measures.WAYS
-    }
-    estimate = estimates.pop(way)
-    notes = [estimate.note] if estimate.note else []
-    for name, other in estimates.items():
-        if other.count:
-            words = drop_measures.WAYS[name]
-            notes.append(f"by {words} it is {other.value:.0f}%")
-    return estimate._replace(note="; ".join(notes))
+TWO_STAGES = Claim(
+    "CH.abstract.two-stages",
+    "summary of the web page",
+    "first structure the sequence embeddings, then fit a classifier",
+    "Learning has two overlapping stages: sequence embeddings are structured, and the"
+    " classifier is fitted more in the second.",
+    (
+        Number(
+            mlp_gain,
+            Sign.POSITIVE,
+            "part of the decrease of the loss that is due to the MLP, in the second drop"
+            " minus in the first",
+            "points",
+        ),
+        Number(
+            clusters_before_accuracy,
+            Sign.POSITIVE,
+            "time from the formation of the clusters to the rise of the accuracy",
+            "epochs",
+            digits=0,
+        ),
+    ),
+    "The MLP already does about half of the first drop. Clusters form a few epochs"
+    " before the accuracy rises; both times are those of half of the rise, at every"
+    " fifth epoch.",
+    summary="the MLP's part is larger in the second drop than in the first",
+    figure="vc5",
+)
 
-
-def reclassified_sequences(evidence: xr.Dataset, phase: str = "second") -> Estimate:
-    """Percentage of sequences that the MLP after a drop classifies differently than
-    that before it, at unchanged sequence embeddings: mean over successful runs."""
-    one = _successful(evidence).sel(phase=phase)
-    moved = samples.finite_values(one["moved"])
-    note = (
-        f"the MLP's weights change by {100 * np.median(moved):.0f}% of their norm"
-        if moved.size
-        else ""
-    )
-    return samples.estimate_mean(
-        100 * one["reclassified"],
-        "successful runs with that drop",
-        note,
-        limits=(0, 100),
-    )
-
-
-def half_fall_spread(evidence: xr.Dataset) -> Estimate:
-    """Spread of the time from the beginning of the first drop until half of the
-    decrease of the loss, relative to that of the beginning of the first drop: ratio of
-    standard deviations over successful runs."""
-    some = _successful(evidence)
-    start, half = some["begin"].sel(phase="first").values, some["fitted"].values
-    both = np.isfinite(start + half)
-    start, rest = start[both], (half - start)[both]
-    if len(start) < 4 or not np.ptp(start) or not np.ptp(rest):
-        note = "too few successful runs"
-        return Estimate(intervals.NO_INTERVAL, len(start), SUCCESSFUL, note=note)
-    interval = jackknife_runs(
-        lambda at: float(np.log(rest[at].std(ddof=1) / start[at].std(ddof=1))),
-        len(start),
-    )
-    ratio = intervals.Interval(*np.exp(interval))
-    note = (
-        f"standard deviations of {rest.std(ddof=1):.0f} and {start.std(ddof=1):.0f}"
-        " epochs"
-    )
-    return Estimate(ratio, len(start), SUCCESSFUL, ratio.value, "ratio", note)
-
-
-def escape_spread(evidence: xr.Dataset) -> Estimate:
-    """Percentage of runs that escape more than twice as late, or less than half as
-    late, as the median run.
-
-    Runs that do not escape within twice the median count as later. NaN if fewer than
-    half escape."""
-    times, escaped = evidence["escape"].values, evidence["escaped"].values.astype(bool)
-    middle = kaplan_meier(times, escaped).median.value if escaped.any() else np.nan
-    if not np.isfinite(middle):
-        note = f"{escaped.sum()} of {len(times)} runs escape: no median"
-        return Estimate(intervals.NO_INTERVAL, len(times), note=note)
-    far = (times > 2 * middle) | (escaped & (times < middle / 2))
-    return percentage(int(far.sum()), len(times), "runs", f"median {middle:.0f} epochs")
+PHASES = Experiment(
+    "vc.phases",
+    "drops of the loss, what is learned in them, and how fast the weights move",
+    measure,
+    quick=Sizing(12, {"runs": 32}, "32 runs instead of 100"),
+    default=Sizing(30, {"runs": 100}),
+    ensembles=default_networks,
+    depends={
+        "rules": [DEFAULT_DETECTION, POINTS],
+        "constants": [SUCCESS_ACCURACY, learning_phases.MIN_RISE, CLUSTER_LINK],
+        "frames": [MOMENTS_OVER_TIME, MOST_FRAMES],
+    },
+    version=3,
+    command="python -m analysis.events RUN.nc",
+    claims=(DROPS, FIRST_DROP, SECOND_DROP, TWO_STAGES),
+)

@@ -1,36 +1,31 @@
-"""VC section 4.3, figures 13 and 14: spikes of the training loss, replayed step by step
-and attributed to a cause.
+"""VC section 4.3, figures 12 to 14: spikes of the training loss, replayed step by step
+and attributed to a cause (`analysis.transitions.spike_attribution`).
 
-The later version CH makes the same claims in its figures 4 and 5. An update is compared
-with the length of the vectors that are normalised: E + P of a token and position, and
-the embedding xi of a sequence."""
+The steepest step of each spike is examined. An update is compared with the length of
+the vectors that are normalised: E + P of a token and position, and the embedding xi of
+a sequence. A vector flips if its update is longer than it and turns it by over a right
+angle."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
-from analysis.reproduction.odonnat2024.circuit_claims import (
-    default_networks,
-    fraction_of_pairs,
-)
-from analysis.reproduction.verification import (
-    Estimate,
+from analysis.reproduction import estimates
+from analysis.reproduction.claim import Claim, Number, Sign
+from analysis.reproduction.estimates import Estimate
+from analysis.reproduction.experiment import (
+    Experiment,
     Params,
     RequiredRuns,
     Runner,
-    as_percentage,
-    declare_experiment,
+    Sizing,
     described,
-    samples,
 )
-from analysis.statistics.intervals import (
-    NO_INTERVAL,
-    Interval,
-    clustered_binomial_interval,
-    mean_interval,
-)
+from analysis.reproduction.odonnat2024.circuit_claims import default_networks
+from analysis.statistics import Interval
 from analysis.transitions import (
     DEFAULT_DETECTION,
     plateau_escape_times,
@@ -40,23 +35,16 @@ from analysis.transitions import (
 from analysis.transitions.spike_attribution import RISE_THRESHOLD, SMOOTH_NORM_AGREEMENT
 from analysis.transitions.spike_steps import MAX_ORDINARY_STEPS
 from dynamics.networks.threads import single_torch_thread
-from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
-
-TURN = 30.0
-"""Angle in degrees from which the direction of a vector changes substantially: by half
-of its length."""
+from dynamics.settings import SparseSettings
 
 RANKED = ("gain", "norm", "alignment")
 """Measures of the assemblers: largest singular value, Frobenius norm, fraction of its
 square along one direction."""
-
 FLIP_MEASURES = ("flip_steps", "flip_rise", "largest_input_ratio", "largest_xi_ratio")
 SPIKE_MEASURES = [
-    *"of_run at cause way explained normalisation_share feed_forward_share".split(),
-    *"input_ratio xi_ratio turn remaining_smooth remaining_smooth_alike".split(),
-    *"remaining_half remaining_hundredth remaining_descent".split(),
-    *("remaining_descent_hundredth", *FLIP_MEASURES, "closeness"),
-    *"crossing_distance other_distance crossed_in_step crossed_ordinary".split(),
+    *"of_run cause feed_forward_share xi_ratio xi_ratio_ordinary flip_steps".split(),
+    *"flip_rise flips_in_rise flips_ordinary closeness".split(),
+    *("crossed_in_step", "crossed_ordinary"),
 ]
 """Measures of a spike in the evidence, of those in
 `analysis.transitions.spike_replays`."""
@@ -64,28 +52,15 @@ SPIKE_MEASURES = [
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Cause and steps of each spike, rank of its assemblers among those of other runs,
-    (spike,); runs, (run,)."""
+    (spike,)."""
     trajectory = runner.ensemble(default_networks(params)[0])
     with single_torch_thread():
         spikes = spike_replays.attribute_spikes(
             trajectory, spike_replays.recorded_spikes(trajectory)
         )
     escapes = plateau_escape_times(trajectory_scalar(trajectory, "loss"))
-    evidence = (
-        spikes[SPIKE_MEASURES]
-        .merge(assembler_ranks(trajectory, spikes, escapes))
-        .drop_vars("seed", errors="ignore")
-    )
-    accuracy = trajectory["accuracy"].sel(split="test").isel(step=-1)
-    by_run = {
-        "spikes": (spikes["examined"], "spikes of the run"),
-        "escaped": (escapes["escaped"], "whether it escapes the first plateau"),
-        "successful": (
-            accuracy > SUCCESS_ACCURACY,
-            "whether its test accuracy ends above .98",
-        ),
-    }
-    return evidence.merge(described("run", by_run))
+    ranks = assembler_ranks(trajectory, spikes, escapes)
+    return spikes[SPIKE_MEASURES].merge(ranks).drop_vars("seed", errors="ignore")
 
 
 def assembler_ranks(
@@ -112,9 +87,8 @@ def assembler_ranks(
         squares = (values**2).sum(axis=1)
         measures = np.stack([values[:, 0], squares, values[:, 0] ** 2 / squares])
         own = measures[:, [run]]
-        ranks[:, spike] = ((measures < own) + 0.5 * (measures == own))[:, others].mean(
-            axis=1
-        )
+        smaller = (measures < own) + 0.5 * (measures == own)
+        ranks[:, spike] = smaller[:, others].mean(axis=1)
     about = "fraction of other escaped runs whose assemblers have a smaller measure"
     columns = {
         f"{name}_rank": (rank, about) for name, rank in zip(RANKED, ranks, strict=True)
@@ -122,6 +96,7 @@ def assembler_ranks(
     return described("spike", columns)
 
 
+OF = "runs with such spikes"
 GRID = ("lr", "norm", "table")
 """Settings of the experiment with flips: learning rate, norm, rows of the embedding
 table."""
@@ -141,7 +116,7 @@ def grid_ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 
 def measure_grid(runner: Runner, params: Params) -> xr.Dataset:
-    """Flips in spikes, evenly spaced over the runs of each setting: (spike,). Runs are
+    """Causes of spikes, evenly spaced over the runs of each setting: (spike,). Runs are
     numbered over all settings."""
     settings = []
     for place, need in enumerate(grid_ensembles(params)):
@@ -167,6 +142,215 @@ def measure_grid(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
+# --------------------------------------------------------------------------- the spikes
+
+
+def replayed_spikes(evidence: xr.Dataset) -> xr.Dataset:
+    """The spikes whose loss rises when they are replayed."""
+    return evidence.isel(spike=evidence["cause"].values != "")
+
+
+def with_crossings(spikes: xr.Dataset) -> xr.Dataset:
+    """The spikes of which sequences that cross a decision boundary make half of the rise
+    or more."""
+    return spikes.isel(spike=spikes["cause"].isin(["feed-forward", "both"]).values)
+
+
+def run_means(spikes: xr.Dataset, values: estimates.Values) -> np.ndarray:
+    """Means of values (spike,) over the spikes of each run, (run,)."""
+    series = pd.Series(np.asarray(values, np.float64))
+    return series.groupby(spikes["of_run"].values).mean().to_numpy()
+
+
+def difference_over_runs(
+    spikes: xr.Dataset, first: xr.DataArray, second: xr.DataArray
+) -> Estimate:
+    """Mean over runs of the difference of two values of their spikes, first - second."""
+    one, other = (run_means(spikes, values) for values in (first, second))
+    difference = estimates.paired_difference(one, other, OF)
+    return estimates.note_means(difference, one, other, "%")
+
+
+def misclassified_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
+    """Percentage of sequences that the steepest step misclassifies, minus that of
+    ordinary steps."""
+    spikes = replayed_spikes(evidence)
+    crossed = 100 * spikes[["crossed_in_step", "crossed_ordinary"]]
+    return difference_over_runs(spikes, *crossed.data_vars.values())
+
+
+def beyond_half(spikes: xr.Dataset, name: str) -> Estimate:
+    """A fraction, in percent, minus 50: mean over runs."""
+    return estimates.estimate_mean(run_means(spikes, 100 * spikes[name] - 50), OF)
+
+
+def move_in_step(evidence: xr.Dataset) -> Estimate:
+    """Largest update of a sequence embedding over its length in the steepest step,
+    relative to ordinary steps before the spike, as a change in percent: geometric mean
+    over spikes with crossings, then over runs."""
+    spikes = with_crossings(replayed_spikes(evidence))
+    logarithm = np.log(spikes["xi_ratio"] / spikes["xi_ratio_ordinary"])
+    estimate = estimates.estimate_mean(run_means(spikes, logarithm), OF)
+    ratio = Interval(*np.exp(estimate.interval).tolist())
+    return estimates.percent_change(estimate._replace(interval=ratio))
+
+
+CROSSING = Claim(
+    "VC.figure13.crossing",
+    "section 4.3, figure 13",
+    "due to the decision boundaries of the feedforward layer being quite close",
+    "Most of the rise in loss spikes is due to sequence embeddings that cross a decision"
+    " boundary of the MLP.",
+    (
+        Number(
+            lambda evidence: beyond_half(
+                replayed_spikes(evidence), "feed_forward_share"
+            ),
+            Sign.POSITIVE,
+            "part of the rise due to sequences that cross a boundary, minus half",
+            "points",
+        ),
+        Number(
+            misclassified_beyond_ordinary,
+            Sign.POSITIVE,
+            "sequences that the steepest step misclassifies, minus ordinary steps",
+            "points",
+        ),
+        Number(
+            lambda evidence: beyond_half(replayed_spikes(evidence), "closeness"),
+            Sign.POSITIVE,
+            "probability that a crossing sequence was closer than another, minus half",
+            "points",
+        ),
+        Number(
+            move_in_step,
+            Sign.POSITIVE,
+            "largest change of a sequence embedding, relative to ordinary steps",
+            "%",
+            digits=0,
+        ),
+    ),
+    "Crossing is not all: in many spikes sequences only lose confidence. The caption says"
+    " that the sequence embeddings change by a small amount; they change far more than in"
+    " ordinary steps, which does not show that the change is large. That crossing"
+    " sequences were close to the boundary is partly a matter of geometry.",
+    summary="most of the rise in loss spikes is due to sequence embeddings that cross a"
+    " decision boundary of the MLP",
+    figure="vc13",
+)
+
+
+def rank_number(name: str, label: str) -> Number:
+    """The rank of the assemblers by one of `RANKED`, before spikes with crossings."""
+    return Number(
+        lambda evidence: beyond_half(
+            with_crossings(replayed_spikes(evidence)), f"{name}_rank"
+        ),
+        Sign.POSITIVE,
+        f"other runs whose assemblers have a smaller {label}, minus half",
+        "points",
+    )
+
+
+ASSEMBLERS = Claim(
+    "VC.figure14.assemblers",
+    "section 4.3, figure 14",
+    "This is due to heavy, or small but heavily correlated assemblers",
+    "Spikes in which boundaries are crossed are due to assemblers (the MLP's output"
+    " weights) that are large, or small and correlated.",
+    (
+        rank_number("gain", "largest singular value"),
+        rank_number("norm", "norm"),
+        rank_number("alignment", "correlation"),
+    ),
+    "Runs are compared before spikes with crossings. The largest singular value grows"
+    " with size and with correlation. Only the correlation alone is clearly higher"
+    " before such spikes.",
+    summary="heavy or correlated assemblers cause spikes",
+    figure="vc14",
+)
+
+
+def flips_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the steps from the foot of a spike to its peak in which a vector
+    flips, minus that of ordinary steps."""
+    spikes = replayed_spikes(evidence)
+    steps = 100 * spikes[["flips_in_rise", "flips_ordinary"]]
+    difference = difference_over_runs(spikes, *steps.data_vars.values())
+    flips = spikes["flip_steps"].values > 0
+    most = 100 * spikes["flip_rise"].values.max(initial=0)
+    note = (
+        f"vectors flip in {flips.sum()} of {flips.size} spikes and carry at most"
+        f" {most:.0f}% of the rise"
+    )
+    return difference._replace(note=note)
+
+
+NORMALISATION = Claim(
+    "VC.s4.3.normalisation",
+    "section 4.3, figure 12",
+    "high curvature of the RMS normalization layer near the origin",
+    "Steps longer than a vector near the origin reverse its direction in normalisation,"
+    " which causes some loss spikes.",
+    (
+        Number(
+            flips_beyond_ordinary,
+            Sign.POSITIVE,
+            "steps in which a vector reverses its direction, in spikes minus in ordinary"
+            " steps",
+            "points",
+            digits=2,
+        ),
+    ),
+    "Reversals are so rare, in spikes as elsewhere, that they can explain hardly any"
+    " spike of the default recipe; OWN.flips has other learning rates and norms. Turns"
+    " short of a reversal are not counted.",
+    summary="steps that are too long for the normalisation cause spikes (reversals are"
+    " rare)",
+    figure="vc12",
+)
+
+
+def crossings_minus_flips(evidence: xr.Dataset, lr: float | None = None) -> Estimate:
+    """Percentage of spikes, at one learning rate or all, of which crossings make half of
+    the rise, minus that of which flips do."""
+    spikes = replayed_spikes(evidence)
+    if lr is not None:
+        spikes = spikes.isel(spike=np.isclose(spikes["lr"].values, lr))
+    crossings, flips = (
+        100.0 * (spikes["cause"] == cause)
+        for cause in ("feed-forward", "normalisation")
+    )
+    return difference_over_runs(spikes, crossings, flips)
+
+
+def rate_number(lr: float | None) -> Number:
+    """The difference at a learning rate, or over all."""
+    at = "all learning rates" if lr is None else f"learning rate {lr:g}"
+    return Number(
+        lambda evidence: crossings_minus_flips(evidence, lr),
+        Sign.POSITIVE,
+        f"spikes due to crossings, minus those due to flips, {at}",
+        "points",
+    )
+
+
+FLIPS = Claim(
+    "OWN.flips",
+    "",
+    "",
+    "Loss spikes of VC's network are more often due to crossed decision boundaries than"
+    " to flipped vectors, at four learning rates.",
+    tuple(map(rate_number, (None, 0.001, 0.003, 0.01, 0.03))),
+    "A spike is due to crossings or flips if sequences whose embedding crosses a"
+    " boundary, or whose normalised vector flips, carry half of its rise or more. About"
+    " four in ten are due to neither. Over three norms (that of the code, that of the"
+    " paper, and the smooth one) and embedding tables of two and three rows.",
+    summary="VC's spikes are more often due to crossed boundaries than to flipped"
+    " vectors",
+    figure="vc12",
+)
+
 DEPENDS = {
     "rule": DEFAULT_DETECTION,
     "attributed": {
@@ -179,262 +363,39 @@ DEPENDS = {
         "after": spike_replays.FRACTION_AFTER_PEAK,
     },
 }
-SPIKES = declare_experiment("vc.spikes", measure, default_networks, depends=DEPENDS)
-PRINTED_SPIKES, THREE_SPIKES = (
-    declare_experiment(f"vc.spikes-{name}", measure, default_networks, depends=DEPENDS)
-    for name in ("printed", "three")
+SPIKES = Experiment(
+    "vc.spikes",
+    "every spike of the loss replayed step by step, and its cause",
+    measure,
+    quick=Sizing(25, {"runs": 24}, "24 runs, not 100"),
+    default=Sizing(90, {"runs": 100}),
+    ensembles=default_networks,
+    depends=DEPENDS,
+    version=4,
+    command="python -m analysis.spikes RUN.nc",
+    claims=(NORMALISATION, CROSSING, ASSEMBLERS),
 )
-FLIP_GRID = declare_experiment(
-    "vc.flips", measure_grid, grid_ensembles, depends=DEPENDS
+_RATES_AND_NORMS = {
+    "lr": [0.001, 0.003, 0.01, 0.03],
+    "norm": ["rms", "unit", "rms-smooth"],
+    "table": [2, 3],
+}
+FLIP_GRID = Experiment(
+    "vc.flips",
+    "causes of spikes at other learning rates, norms and embedding tables",
+    measure_grid,
+    quick=Sizing(
+        12,
+        {**_RATES_AND_NORMS, "lr": [0.003, 0.03], "runs": 4, "spikes": 4},
+        "4 runs in each of 12 settings",
+    ),
+    default=Sizing(
+        130,
+        {**_RATES_AND_NORMS, "runs": 20, "spikes": 40},
+        "20 runs in each of 24 settings",
+    ),
+    full=Sizing(320, {**_RATES_AND_NORMS, "runs": 50, "spikes": 100}),
+    ensembles=grid_ensembles,
+    depends=DEPENDS,
+    claims=(FLIPS,),
 )
-
-
-def runs_with_spikes(evidence: xr.Dataset) -> Estimate:
-    """Percentage of runs whose training loss has spikes."""
-    counts = evidence["spikes"]
-    return samples.percentage_of_ones(
-        counts > 0, "runs", f"{int(counts.sum())} spikes in all"
-    )
-
-
-def runs_with_long_updates(evidence: xr.Dataset) -> Estimate:
-    """Percentage of runs in which, in a step of a spike, an update is longer than a sum
-    E + P or a sequence embedding xi."""
-    spikes = replayed_spikes(evidence)
-    runs = np.arange(evidence.sizes["run"])
-    longer, notes = np.zeros(len(runs), bool), []
-    for name, vector in (("input", "E + P"), ("xi", "xi")):
-        ratio = spikes[f"largest_{name}_ratio"].fillna(0).values
-        by_vector = np.isin(runs, spikes["of_run"].values[ratio > 1])
-        longer |= by_vector
-        notes.append(
-            f"{vector} moves by at most {ratio.max(initial=0):.2f} of its length, by"
-            f" more than its length in {by_vector.sum()} runs"
-        )
-    return samples.percentage_of_ones(longer, "runs", "; ".join(notes))
-
-
-def different_behaviours(evidence: xr.Dataset) -> Estimate:
-    """Percentage of pairs of runs of which one alone escapes the first plateau, one
-    alone is successful, or one alone has spikes."""
-    behaviour = np.stack(
-        [evidence["escaped"], evidence["successful"], evidence["spikes"] > 0], axis=-1
-    )
-    differ = (behaviour[:, None] != behaviour[None]).any(axis=-1)
-    interval = as_percentage(fraction_of_pairs(differ.astype(np.float64)))
-    counts = behaviour.sum(axis=0)
-    note = "{} escape, {} are successful, {} have spikes".format(*counts)
-    return Estimate(interval, len(behaviour), "runs", note=note)
-
-
-def meets_condition(spikes: xr.Dataset, condition: str) -> xr.DataArray:
-    """Which spikes are under a condition: (spike,) bool."""
-    match condition:
-        case "flips":
-            return spikes["cause"].isin(["normalisation", "both"])
-        case "flips over all steps":
-            return spikes["flip_rise"] >= RISE_THRESHOLD
-        case "crossings":
-            return spikes["cause"].isin(["feed-forward", "both"])
-        case "flips or crossings":
-            return spikes["cause"] != "neither"
-        case "turns":
-            return spikes["turn"] > np.radians(TURN)
-        case "flips, crossings or turns":
-            return (spikes["cause"] != "neither") | meets_condition(spikes, "turns")
-        case "half step":
-            return spikes["remaining_half"] < RISE_THRESHOLD
-        case "small descent":
-            return spikes["remaining_descent_hundredth"] < 0
-        case "descent":
-            return spikes["remaining_descent"] > 0
-        case _:  # smooth norm
-            applies = spike_replays.smooth_norm_applies(spikes)
-            return spikes["remaining_smooth"].where(applies) < RISE_THRESHOLD
-
-
-def spike_percentage(evidence: xr.Dataset, condition: str) -> Estimate:
-    """Percentage of spikes under a condition."""
-    spikes = replayed_spikes(evidence)
-    return _clustered_percentage(
-        spikes, meets_condition(spikes, condition), "spikes", _note(spikes, condition)
-    )
-
-
-def spikes_without_flips(evidence: xr.Dataset, lr: float) -> Estimate:
-    """Percentage of spikes at a learning rate for whose rise no flips account, neither
-    in the replayed step nor over all steps."""
-    spikes = replayed_spikes(evidence)
-    spikes = spikes.isel(spike=np.isclose(spikes["lr"], lr))
-    flips = meets_condition(spikes, "flips") | meets_condition(
-        spikes, "flips over all steps"
-    )
-    note = (
-        f"vectors flip in {int((spikes['flip_steps'] > 0).sum())} spikes and account"
-        f" for {int(flips.sum())}; "
-    )
-    return _clustered_percentage(spikes, ~flips, "spikes", note)
-
-
-def crossed_by_embedding(evidence: xr.Dataset) -> Estimate:
-    """Percentage, of spikes with crossings, in which embeddings move over a boundary
-    that stays."""
-    spikes = replayed_spikes(evidence, "crossings")
-    return _clustered_percentage(
-        spikes, spikes["way"] == "embedding", "spikes with crossings"
-    )
-
-
-def replayed_spikes(evidence: xr.Dataset, condition: str = "") -> xr.Dataset:
-    """The spikes whose loss rises when they are replayed, or those under a
-    condition."""
-    spikes = evidence.isel(spike=evidence["cause"].values != "")
-    return (
-        spikes.isel(spike=meets_condition(spikes, condition)) if condition else spikes
-    )
-
-
-def _clustered_percentage(
-    spikes: xr.Dataset, hits: xr.DataArray, of: str, note: str = ""
-) -> Estimate:
-    """Percentage of spikes; the interval accounts for several spikes in a run."""
-    if not len(hits):
-        return Estimate(NO_INTERVAL, 0, of, note=f"no {of}")
-    _, of_run = np.unique(spikes["of_run"].values, return_inverse=True)
-    totals = np.bincount(of_run)
-    interval = as_percentage(
-        clustered_binomial_interval(
-            np.bincount(of_run[hits.values], minlength=len(totals)), totals
-        )
-    )
-    return Estimate(interval, len(hits), of, note=f"{note}in {len(totals)} runs")
-
-
-def _note(spikes: xr.Dataset, condition: str) -> str:
-    """A remark on the spikes under a condition, which ends with a separator."""
-    if not spikes.sizes["spike"]:
-        return ""
-    if condition == "flips":
-        largest = [float(spikes[name].max()) for name in ("input_ratio", "xi_ratio")]
-        return "largest update of E + P {:.2f} of its length, of xi {:.2f}; ".format(
-            *largest
-        )
-    if condition == "flips over all steps":
-        count = int((spikes["flip_steps"] > 0).sum())
-        most = 100 * float(spikes["flip_rise"].max())
-        return (
-            f"vectors flip in {count} spikes and account for at most {most:.0f}% of the"
-            " rise; "
-        )
-    if condition == "small descent":
-        uphill = 100 * float((spikes["remaining_hundredth"] > 0).mean())
-        return f"a hundredth of Adam's update raises it in {uphill:.0f}%; "
-    if condition == "turns":
-        return f"median turn {np.median(np.degrees(spikes['turn'])):.1f} degrees; "
-    return (
-        f"{spike_replays.smooth_norm_applies(spikes).sum()} comparable; "
-        if condition == "smooth norm"
-        else ""
-    )
-
-
-def values_by_run(
-    spikes: xr.Dataset, values: np.ndarray, middle: Callable = np.mean
-) -> np.ndarray:
-    """Mean or median of (spike,) values over the spikes of each run that has finite
-    ones: (run,)."""
-    of_run, finite = spikes["of_run"].values, np.isfinite(values)
-    return np.array(
-        [middle(values[finite & (of_run == run)]) for run in np.unique(of_run[finite])]
-    )
-
-
-def crossing_update(evidence: xr.Dataset) -> Estimate:
-    """Largest update of a sequence embedding in percent of its length, in spikes with
-    crossings: median over runs."""
-    spikes = replayed_spikes(evidence, "crossings")
-    values = 100 * values_by_run(spikes, spikes["xi_ratio"].values, np.median)
-    return samples.estimate_median(values, "runs with such spikes")
-
-
-def update_in_crossings(evidence: xr.Dataset) -> Estimate:
-    """Largest update of a sequence embedding relative to its length, in spikes with
-    crossings over that in other spikes: ratio of geometric means, runs left out in
-    turn."""
-    spikes = replayed_spikes(evidence)
-    crossing = meets_condition(spikes, "crossings").values
-    difference = samples.stratified_difference(
-        np.log(spikes["xi_ratio"].values),
-        crossing,
-        ~crossing,
-        groups=spikes["of_run"].values,
-        strata=np.zeros(len(crossing)),
-        of="spikes",
-    )
-    ratio = Interval(*np.exp(difference.interval))
-    note = difference.note
-    if not note:
-        medians = (
-            100 * spikes["xi_ratio"].values[kind] for kind in (crossing, ~crossing)
-        )
-        note = "medians {:.1f}% and {:.1f}%".format(*map(np.median, medians))
-    return difference._replace(
-        interval=ratio, effect=ratio.value, effect_name="ratio", note=note
-    )
-
-
-def crossing_closeness(evidence: xr.Dataset) -> Estimate:
-    """Probability in percent that a sequence that crosses a boundary was closer to one
-    than another: mean over runs."""
-    spikes = replayed_spikes(evidence)
-    values = 100 * values_by_run(spikes, spikes["closeness"].values)
-    medians = [
-        100 * spikes[f"{name}_distance"].median().item()
-        for name in ("crossing", "other")
-    ]
-    note = (
-        "median distance {:.1f}% of |xi|, of others {:.1f}%".format(*medians)
-        if len(values)
-        else ""
-    )
-    return samples.estimate_mean(values, "runs with such spikes", note)
-
-
-def misclassified_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
-    """Percentage of sequences that the replayed step misclassifies, minus that of
-    ordinary steps: mean over runs."""
-    spikes = replayed_spikes(evidence)
-    in_step, ordinary = (
-        100 * spikes[f"crossed_{name}"] for name in ("in_step", "ordinary")
-    )
-    values = values_by_run(spikes, (in_step - ordinary).values)
-    note = (
-        f"{in_step.mean():.1f}% against {ordinary.mean():.1f}% of the sequences"
-        if len(values)
-        else ""
-    )
-    return samples.estimate_mean(values, "runs with spikes", note)
-
-
-def mean_assembler_rank(evidence: xr.Dataset) -> Estimate:
-    """Percentage of other escaped runs with a lower gain of the assemblers, in spikes
-    with crossings: mean over runs."""
-    spikes = replayed_spikes(evidence, "crossings")
-    values, norm, alignment = (
-        100 * values_by_run(spikes, spikes[f"{name}_rank"].values) for name in RANKED
-    )
-    note = (
-        f"by size alone {norm.mean():.0f}%, by correlation alone"
-        f" {alignment.mean():.0f}%"
-        if len(values)
-        else ""
-    )
-    interval = mean_interval(values)
-    return Estimate(
-        interval,
-        len(values),
-        "runs with such spikes",
-        interval.value / 50 - 1,
-        "rank-biserial",
-        note,
-    )

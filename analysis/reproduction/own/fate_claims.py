@@ -1,12 +1,10 @@
 """When the ends of runs are decided: committors of their first states.
 
 The committor of a state is the probability that a copy of it, slightly perturbed, ends
-with an outcome (`analysis.committors`). Where the first state explains most of the
-variance of the outcome over runs and copies, it decides."""
+with an outcome (`analysis.committors`). The states explain a part of the variance of
+the outcome over runs and copies; what is left is due to the perturbation."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,17 +12,18 @@ import xarray as xr
 
 from analysis.committors import explained_variance
 from analysis.committors.branching_probability import committor
-from analysis.committors.decision import FIRM, explained_fraction
-from analysis.reproduction.verification import (
-    Estimate,
+from analysis.committors.decision import explained_fraction
+from analysis.reproduction.claim import Claim, Number, Sign
+from analysis.reproduction.estimates import Estimate, as_percentage
+from analysis.reproduction.experiment import (
+    Experiment,
     Params,
     RequiredRuns,
     Runner,
-    as_percentage,
-    declare_experiment,
+    Sizing,
     experiment_runs,
-    samples,
 )
+from analysis.statistics.intervals import Interval
 from analysis.statistics.resampling import jackknife_runs
 from dynamics.settings import (
     ModularSettings,
@@ -46,8 +45,6 @@ PERTURBATIONS: Mapping[str, dict[str, Any]] = {
     "displaced by 20%": {"displace": 0.2},
     "other mini-batches": {"displace": 0.0, "reshuffle": True},
 }
-
-
 WORDS = {
     "committor": "fraction of the copies that end with the outcome",
     "trials": "number of copies that do not diverge",
@@ -79,24 +76,6 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
-def _with_words(evidence: xr.Dataset) -> xr.Dataset:
-    """Add descriptions to the variables of evidence."""
-    for name, long_name in WORDS.items():
-        evidence[name].attrs = {"long_name": long_name, "units": "1"}
-    return evidence
-
-
-PARTICLES, NETWORKS, SPARSE = (
-    declare_experiment(
-        f"own.fate-{system}",
-        measure,
-        ensembles,
-        depends={"perturbations": PERTURBATIONS, "firm": FIRM},
-    )
-    for system in SYSTEMS
-)
-
-
 def measure_epochs(runner: Runner, params: Params) -> xr.Dataset:
     """Copies of the states at some epochs, with mini-batches of their own, that end
     with the outcome, (epoch, run)."""
@@ -111,41 +90,202 @@ def measure_epochs(runner: Runner, params: Params) -> xr.Dataset:
     return _with_words(evidence.rename(step="epoch").drop_vars("seed"))
 
 
-EPOCHS = declare_experiment(
-    "own.fate-epochs", measure_epochs, ensembles, depends={"firm": FIRM}
-)
+def _with_words(evidence: xr.Dataset) -> xr.Dataset:
+    """Add descriptions to the variables of evidence."""
+    for name, long_name in WORDS.items():
+        evidence[name].attrs = {"long_name": long_name, "units": "1"}
+    return evidence
 
 
-def explained_gain(evidence: xr.Dataset, first: int, last: int) -> Estimate:
-    """Percentage of the variance of the outcome that the state at the last of two
-    measured epochs (their indices) explains, minus that at the first, in points."""
-    rows = evidence.isel(epoch=[first, last]).transpose("epoch", "run")
-    rows = rows.isel(run=(rows["trials"] > 1).all("epoch").values)
-    committors, trials = rows["committor"].values, rows["trials"].values
-
-    def gain(runs: np.ndarray) -> float:
-        before, after = (
-            explained_fraction(committors[at, runs], trials[at, runs]) for at in (0, 1)
-        )
-        return after - before
-
-    interval = as_percentage(jackknife_runs(gain, committors.shape[1]))
-    note = "" if np.isfinite(interval.value) else "all copies end alike"
-    return Estimate(interval, committors.shape[1], "runs", note=note)
+# ------------------------------------------------------------------------- first states
 
 
 def explained_by_start(evidence: xr.Dataset, perturbation: str) -> Estimate:
     """Percentage of the variance of the outcome that the first state explains."""
     row = evidence.sel(perturbation=perturbation).expand_dims(["step", "displacement"])
     row = row.transpose("run", ...)
-    note = f"{int((row['outcome'] == 1).sum())} of {row.sizes['run']} end so"
+    note = f"{int((row['outcome'] == 1).sum())} of {row.sizes['run']} have the outcome"
     interval = as_percentage(explained_variance(row))
     return Estimate(interval, row.sizes["run"], "runs", note=note)
 
 
-def firm_runs(evidence: xr.Dataset, perturbation: str) -> Estimate:
-    """Percentage of runs as which at least 90% of the copies of their first state
-    end."""
-    row = evidence.sel(perturbation=perturbation)
-    agreement = np.where(row["outcome"] == 1, row["committor"], 1 - row["committor"])
-    return samples.percentage_of_ones(agreement >= FIRM, "runs")
+def explained_less_left(evidence: xr.Dataset, perturbation: str) -> Estimate:
+    """The same less what is left to the perturbation, in points."""
+    explained = explained_by_start(evidence, perturbation)
+    difference = Interval(*(2 * share - 100 for share in explained.interval))
+    return explained._replace(interval=difference)
+
+
+def decided_number(perturbation: str) -> Number:
+    """Whether more of the outcome is explained than left."""
+    return Number(
+        lambda evidence: explained_less_left(evidence, perturbation),
+        Sign.POSITIVE,
+        f"variance of the ends that first states explain, less the rest, {perturbation}",
+        "points",
+        0,
+    )
+
+
+PARTICLES_START = Claim(
+    "OWN.fate-particles",
+    "",
+    "",
+    "Whether particles form a circle mostly stays the same if their first positions are"
+    " displaced by 1%.",
+    (decided_number("displaced by 1%"),),
+    "f_a = 2; copies of the first positions of each run are displaced by a normal number"
+    " of 1% of their spread. The simulation has no chance of its own, so that exact first"
+    " positions would explain everything.",
+    summary="small displacements of the first positions seldom change whether particles"
+    " form a circle",
+)
+NETWORKS_START = Claim(
+    "OWN.fate-networks",
+    "",
+    "",
+    "Whether CA's network forms a circle mostly stays the same if its initial weights"
+    " are displaced by 5%.",
+    (decided_number("displaced by 5%"), decided_number("displaced by 20%")),
+    "Weight decay 1; all weights of the copies are displaced by a share of the spread"
+    " of their variable. If they are displaced by 20%, the initial weights explain about"
+    " half. Training has no chance of its own.",
+)
+
+
+SPARSE_START = Claim(
+    "OWN.fate-sparse",
+    "",
+    "",
+    "Initial weights explain more than half of whether VC's network learns the task.",
+    (decided_number("other mini-batches"), decided_number("displaced by 1%")),
+    "The outcome is a test accuracy above .98 after 1000 epochs. A displacement of the"
+    " initial weights by 1% leaves about as much open as other mini-batches.",
+    summary="initial weights explain more than half of whether VC's network learns",
+)
+
+# ------------------------------------------------------------------------- later states
+
+
+def combine_explained(
+    evidence: xr.Dataset, combination: Callable[[list[float]], float]
+) -> Estimate:
+    """A combination of the fractions of the variance of the outcome that the states at
+    the measured epochs explain, as a percentage."""
+    rows = evidence.transpose("epoch", "run")
+    rows = rows.isel(run=(rows["trials"] > 1).all("epoch").values)
+    committors, trials = rows["committor"].values, rows["trials"].values
+
+    def combined(runs: np.ndarray) -> float:
+        samples = zip(committors[:, runs], trials[:, runs], strict=True)
+        return combination([explained_fraction(*sample) for sample in samples])
+
+    interval = as_percentage(jackknife_runs(combined, committors.shape[1]))
+    note = "" if np.isfinite(interval.value) else "all copies end alike"
+    return Estimate(interval, committors.shape[1], "runs", note=note)
+
+
+LATER = Claim(
+    "OWN.fate-epochs",
+    "",
+    "",
+    "Of what the initial weights of VC's network leave open, the state at epoch 300"
+    " explains more than half.",
+    (
+        Number(
+            lambda evidence: combine_explained(
+                evidence, lambda explained: 2 * explained[1] - explained[0] - 1
+            ),
+            Sign.POSITIVE,
+            "what the state at epoch 300 explains beyond the initial weights, less what"
+            " it leaves open",
+            "points",
+            0,
+        ),
+        Number(
+            lambda evidence: combine_explained(
+                evidence, lambda explained: explained[2] - explained[1]
+            ),
+            Sign.POSITIVE,
+            "what the state at epoch 600 explains beyond that at 300",
+            "points",
+            0,
+        ),
+    ),
+    "Copies of the states of VC's network with other mini-batches. A later state"
+    " explains at least as much by construction; the result is how early.",
+    summary="the mini-batches of the first 300 epochs decide more than half of what the"
+    " initial weights leave open",
+)
+
+# -------------------------------------------------------------------------- experiments
+
+
+def fate_experiment(
+    system: str,
+    what: str,
+    seconds: float,
+    copies: int,
+    perturbations: Sequence[str],
+    claim: Claim,
+) -> Experiment:
+    """Copies of the first states of a system; a fifth of them at the quick size."""
+    params = {"system": system, "runs": 100, "perturbations": list(perturbations)}
+    return Experiment(
+        f"own.fate-{system}",
+        f"copies of the first states of {what}, and how they end",
+        measure,
+        quick=Sizing(
+            seconds / 5, {**params, "copies": copies // 5}, "a fifth of the copies"
+        ),
+        default=Sizing(seconds, {**params, "copies": copies}),
+        ensembles=ensembles,
+        depends={"perturbations": PERTURBATIONS},
+        command="python -m analysis.fate RUN.nc",
+        claims=(claim,),
+    )
+
+
+PARTICLES = fate_experiment(
+    "particles",
+    "particles at f_a = 2",
+    20,
+    100,
+    ["displaced by 1%"],
+    PARTICLES_START,
+)
+NETWORKS = fate_experiment(
+    "networks",
+    "CA's networks at weight decay 1",
+    120,
+    20,
+    ["displaced by 5%", "displaced by 20%"],
+    NETWORKS_START,
+)
+SPARSE = fate_experiment(
+    "sparse",
+    "VC's networks",
+    480,
+    10,
+    ["displaced by 1%", "other mini-batches"],
+    SPARSE_START,
+)
+EPOCHS = Experiment(
+    "own.fate-epochs",
+    "copies of the states of VC's networks at some epochs, with mini-batches of their"
+    " own, and how they end",
+    measure_epochs,
+    default=Sizing(
+        360,
+        {
+            "system": "sparse",
+            "runs": 50,
+            "copies": 10,
+            "every": 300,
+            "starts": [0, 300, 600],
+        },
+    ),
+    ensembles=ensembles,
+    command="python -m analysis.fate RUN.nc --reshuffle",
+    claims=(LATER,),
+)

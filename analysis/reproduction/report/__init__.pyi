@@ -1,3 +1,2 @@
-from .contents import report_provenance as report_provenance
 from .report import check_report_path as check_report_path
 from .report import write_report as write_report

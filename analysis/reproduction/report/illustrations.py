@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import io
 import logging
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,11 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.clustering_heads import transfer_design
+from analysis.reproduction.experiment import (
+    RequiredRuns,
+    Size,
+    SizeOverrides,
+)
 from analysis.reproduction.figures import ensemble_figures, figure, framing
 from analysis.reproduction.figures.figure import PaperFigure, RequiredResult
 from analysis.reproduction.figures.figure_runs import (
@@ -22,14 +28,8 @@ from analysis.reproduction.figures.figure_runs import (
     plan_ensemble,
 )
 from analysis.reproduction.figures.register import get_paper_figure
-from analysis.reproduction.verification.claim_results import ClaimResult
-from analysis.reproduction.verification.coverage import figure_of_claim
-from analysis.reproduction.verification.experiment import (
-    Experiment,
-    RequiredRuns,
-    Size,
-    SizeOverrides,
-)
+from analysis.reproduction.report.markdown import escape_markdown
+from analysis.reproduction.results import ClaimResult
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.ensemble import run_path
 from dynamics.errors import TrajectoryError
@@ -41,31 +41,53 @@ SLOW = ("vc1", "vc2", "vc3", "vc4", "vc10", "vc11", "vc20")
 
 
 class Picture(NamedTuple):
-    """A figure of a paper that was drawn for the report."""
+    """A figure of a paper in the report."""
 
     name: str
     claim: str
     """The claim in whose entry it is shown"""
-    title: str
-    caption: str
     alt: str
-    """A text in place of the figure"""
+    """A text in place of the figure, in Markdown"""
+    caption: str
+    """Title and caption, in Markdown"""
+
+
+def first_claims(results: Sequence[ClaimResult], size: Size) -> dict[str, str]:
+    """The figures that claims name, each with the first claim that names it."""
+    claims: dict[str, str] = {}
+    for result in results:
+        name = result.claim.figure
+        if name and not (size is Size.QUICK and name in SLOW):
+            claims.setdefault(name, result.claim.name)
+    return claims
+
+
+def read_earlier_pictures(
+    claims: Mapping[str, str], pages: Sequence[Path], folder: Path
+) -> dict[str, Picture]:
+    """The figures of an earlier report, with their captions on its pages; only those
+    that claims name."""
+    line = re.compile(
+        rf"^!\[(.*)\]\({re.escape(folder.name)}/([\w-]+)\.png\)\n(.+)$", re.M
+    )
+    pictures = {}
+    for page in pages:
+        if not page.exists():
+            continue
+        for alt, name, caption in line.findall(page.read_text("utf-8")):
+            if name in claims and (folder / f"{name}.png").exists():
+                pictures[name] = Picture(name, claims[name], alt, caption)
+    return pictures
 
 
 def draw_available_figures(
+    claims: Mapping[str, str],
     results: Sequence[ClaimResult],
     size: Size,
-    experiments: Mapping[str, Experiment],
     folder: Path,
 ) -> dict[str, Picture]:
-    """Draw each figure that a claim names and whose runs exist; by name, each with the
-    first claim that names it."""
-    claims: dict[str, str] = {}
-    for claim in (result.claim for result in results):
-        figure = figure_of_claim(claim)
-        if figure and not (size is Size.QUICK and figure in SLOW):
-            claims.setdefault(figure, claim.name)
-    candidates = _candidate_sizes(experiments, size)
+    """Draw each figure of `first_claims` whose runs exist; by name."""
+    candidates = _candidate_sizes(results, size)
     names = tqdm(
         claims, desc="figures", unit="", leave=False, disable=None, file=sys.stderr
     )
@@ -90,12 +112,11 @@ def _without_font_warnings() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _candidate_sizes(
-    experiments: Mapping[str, Experiment], size: Size
-) -> list[SizeOverrides]:
+def _candidate_sizes(results: Sequence[ClaimResult], size: Size) -> list[SizeOverrides]:
     """Sizes at which the runs of a figure may exist: its own, and those of the
     experiments."""
     result = set()
+    experiments = {item.experiment.name: item.experiment for item in results}
     for experiment in experiments.values():
         sizing = experiment.at(size)
         if sizing is None:
@@ -126,10 +147,9 @@ def _draw(
         except (TrajectoryError, SettingsError):
             continue  # the runs are too few, or too short, for this figure
         framing.save_small_png(drawn.figure, folder / f"{chosen.name}.png")
-        title = figure.paper_figure_title(chosen, drawn)
-        caption = figure.paper_figure_caption(drawn)
-        alt = figure.paper_figure_alt(drawn)
-        return Picture(chosen.name, claim, title, caption, alt)
+        alt = escape_markdown(chosen.alternative_text(drawn))
+        caption = f"{chosen.title(drawn)}. {drawn.caption}"
+        return Picture(chosen.name, claim, alt, escape_markdown(caption))
     return None
 
 

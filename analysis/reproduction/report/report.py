@@ -1,36 +1,62 @@
 """The report of a verification: Markdown pages, a summary and one for each paper, with
 a folder of pictures."""
 
+import json
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import jinja2
+import xarray as xr
 
 from analysis.output.files import replace_file
-from analysis.reproduction.figures.register import PAPER_FIGURES
-from analysis.reproduction.report.contents import (
-    REPORT_TITLE,
-    ReportProvenance,
-    build_contents,
+from analysis.reproduction import results as claim_results
+from analysis.reproduction.claim import Verdict
+from analysis.reproduction.evidence import (
+    ScheduledExperiment,
+    format_duration,
+    measurement_provenance,
 )
-from analysis.reproduction.report.illustrations import draw_available_figures
+from analysis.reproduction.experiment import Experiment, Size
+from analysis.reproduction.figures.register import PAPER_FIGURES
+from analysis.reproduction.papers import PAPERS, Paper
+from analysis.reproduction.report import illustrations
+from analysis.reproduction.report.markdown import escape_markdown
 from analysis.reproduction.report.strips import number_strip
-from analysis.reproduction.verification.claim_results import ClaimResult, as_sentence
-from analysis.reproduction.verification.coverage import PAPERS
-from analysis.reproduction.verification.experiment import Experiment
+from analysis.reproduction.results import ClaimResult, as_sentence
 from dynamics.errors import RecordingError
 from dynamics.settings import SettingsError
 
+REPORT_TITLE = "Reproduction of papers on training dynamics"
 STRIPS = "strips-"
 """First letters of the names of the drawings of numbers."""
-SYMBOLS = re.compile(r"[\\`*~$|<]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|&(?=#?\w+;)")
-"""What Markdown would read as markup: not underscores within words, nor brackets that
-are not part of a link."""
+SIZES = {
+    Size.QUICK: "quick size: small ensembles, with which much remains open",
+    Size.DEFAULT: "default size: the papers' sizes where feasible; the table of"
+    " experiments marks smaller ones",
+    Size.FULL: "full size: the papers' sizes",
+}
+"""The sizes in words."""
+CONCLUSIONS = {
+    "Holds": (Verdict.AGREES, Verdict.HOLDS),
+    "Does not hold": (Verdict.DIFFERS, Verdict.CONTRADICTED),
+    "Open": (Verdict.OPEN,),
+}
+"""What the sentence on a paper says of its main claims, by their verdicts."""
+
+
+class ExperimentRow(NamedTuple):
+    """A row of the table of experiments."""
+
+    experiment: Experiment
+    params: str
+    reduced: str
+    time: str
 
 
 def paper_pages(out: Path) -> dict[str, Path]:
@@ -59,8 +85,10 @@ def check_report_path(out: Path) -> None:
 
 def write_report(
     results: Sequence[ClaimResult],
-    provenance: ReportProvenance,
-    experiments: Mapping[str, Experiment],
+    evidence: Mapping[str, xr.Dataset],
+    steps: Sequence[ScheduledExperiment],
+    size: Size,
+    device: str,
     out: Path,
     pictures: bool = True,
 ) -> list[Path]:
@@ -68,44 +96,140 @@ def write_report(
     pictures in OUT-figures/; returns the paths of the pages.
 
     Existing files are replaced when everything has been drawn and written; pages and
-    pictures of an earlier report are removed. experiments: by name. pictures: whether
-    to draw the figures whose runs exist. Raises RecordingError."""
+    pictures of an earlier report are removed. evidence: by experiment. pictures:
+    whether to draw the figures whose runs exist. Raises RecordingError."""
     folder = out.with_name(f"{out.stem}-figures")
     pages = paper_pages(out)
-    contents = build_contents(results, provenance, experiments)
-    contents |= {
+    papers = _papers_of(results)
+    contents = {
+        "title": REPORT_TITLE,
+        "results": results,
+        "papers": papers,
+        "sentences": {paper: paper_sentence(results, paper) for paper in papers},
+        "size": size,
+        "size_text": SIZES[size],
+        "experiments": experiment_rows(evidence, steps),
         "folder": folder.name if pictures else "",
         "summary": out.name,
         "pages": {paper: page.name for paper, page in pages.items()},
         "pictures": {},
         "strips_prefix": STRIPS,
+        **report_provenance(evidence, steps, device),
     }
     with TemporaryDirectory() as name, ExitStack() as replacements:
         drafts = Path(name)
         if pictures:
-            contents["pictures"] = draw_available_figures(
-                results, provenance.size, experiments, drafts
-            )
-            draw = template("strips.svg.j2").render
-            for row in contents["top"]:
-                strips = [strip for part in row.lines if (strip := number_strip(part))]
-                drawing = drafts / f"{STRIPS}{row.results[0].claim.name}.svg"
-                drawing.write_text(draw(strips=strips), encoding="utf-8")
+            contents["pictures"] = _draw_figures(results, size, pages, folder, drafts)
+            _draw_strips(results, drafts)
         paths = [out]
         texts = [template("summary.md.j2").render(contents)]
-        for paper, places in contents["groups"]:
+        for paper in papers:
+            of_paper = [item for item in results if item.claim.paper == paper.short]
+            page = template("paper.md.j2")
             paths.append(pages[paper.short])
-            texts.append(
-                template("paper.md.j2").render(contents, paper=paper, places=places)
-            )
+            texts.append(page.render({**contents, "results": of_paper, "paper": paper}))
         for path, text in zip(paths, texts, strict=True):
             draft = replacements.enter_context(replace_file(path))
             draft.write_text(text, encoding="utf-8")
-        _replace_pictures(drafts, folder)
-    for page in pages.values():
-        if page not in paths:
-            page.unlink(missing_ok=True)
+        _replace_pictures(drafts, folder, contents["pictures"])
+    for page_path in pages.values():
+        if page_path not in paths:
+            page_path.unlink(missing_ok=True)
     return paths
+
+
+def _papers_of(results: Sequence[ClaimResult]) -> list[Paper]:
+    names = {result.claim.paper for result in results}
+    return [paper for paper in PAPERS.values() if paper.short in names]
+
+
+def paper_sentence(results: Sequence[ClaimResult], paper: Paper) -> str:
+    """What holds of a paper's main claims, what does not, and what is open."""
+    parts = []
+    for words, verdicts in CONCLUSIONS.items():
+        clauses = [
+            result.claim.summary
+            for result in results
+            if result.claim.paper == paper.short
+            and result.claim.summary
+            and result.verdict in verdicts
+        ]
+        if clauses:
+            parts.append(f"{words}: {'; '.join(clauses)}.")
+    return " ".join(parts)
+
+
+def experiment_rows(
+    evidence: Mapping[str, xr.Dataset], steps: Sequence[ScheduledExperiment]
+) -> list[ExperimentRow]:
+    """The experiments, each with its parameters, how they are reduced, and its time."""
+    rows = []
+    for step in steps:
+        params = ", ".join(
+            f"{name.replace('_', ' ')} {value}" for name, value in step.params.items()
+        )
+        seconds = float(evidence[step.experiment.name].attrs["seconds"])
+        row = ExperimentRow(
+            step.experiment,
+            params.replace("'", ""),
+            step.sizing.reduced,
+            format_duration(seconds),
+        )
+        rows.append(row)
+    return rows
+
+
+def report_provenance(
+    evidence: Mapping[str, xr.Dataset],
+    steps: Sequence[ScheduledExperiment],
+    device: str,
+) -> dict[str, Any]:
+    """When, for how long, on which machine and with which versions the evidence was
+    measured, and of how many runs it is."""
+    attributes = [dataset.attrs for dataset in evidence.values()]
+    attributes = attributes or [measurement_provenance(device)]
+    newest = max(attributes, key=lambda origin: origin["created_at"])
+    environment = json.loads(newest["package_versions"])
+    words = {"cores": "cores", "device": "device", "git_commit": "commit"}
+    for name, word in words.items():
+        values = {str(origin[name]) for origin in attributes}  # of all evidence
+        environment[word] = ", ".join(sorted(values))
+    needs = {need for step in steps for need in step.experiment.ensembles(step.params)}
+    date = datetime.fromisoformat(newest["created_at"])
+    return {
+        "date": f"{date:%Y-%m-%d, %H:%M %Z}",
+        "time": format_duration(
+            sum(float(item.get("seconds", 0)) for item in attributes)
+        ),
+        "environment": ", ".join(
+            f"{name} {value}" for name, value in environment.items()
+        ),
+        "runs": sum(need.runs for need in needs),
+    }
+
+
+def _draw_figures(
+    results: Sequence[ClaimResult],
+    size: Size,
+    pages: Mapping[str, Path],
+    folder: Path,
+    drafts: Path,
+) -> dict[str, illustrations.Picture]:
+    """The figures whose runs exist, drawn anew, and those of an earlier report."""
+    claims = illustrations.first_claims(results, size)
+    earlier = illustrations.read_earlier_pictures(claims, [*pages.values()], folder)
+    drawn = illustrations.draw_available_figures(claims, results, size, drafts)
+    return earlier | drawn
+
+
+def _draw_strips(results: Sequence[ClaimResult], drafts: Path) -> None:
+    """The drawing of the first number of each claim."""
+    draw = template("strips.svg.j2").render
+    for result in results:
+        strip = number_strip(result.numbers[0]) if result.numbers else None
+        if strip:
+            drawing = drafts / f"{STRIPS}{result.claim.name}.svg"
+            drawing.write_text(draw(strip=strip), encoding="utf-8")
 
 
 def template(name: str) -> jinja2.Template:
@@ -120,30 +244,25 @@ def template(name: str) -> jinja2.Template:
     )
     environment.filters["md"] = escape_markdown
     environment.filters["sentence"] = lambda text: escape_markdown(as_sentence(text))
+    environment.filters["number"] = claim_results.number_text
+    environment.filters["expected"] = claim_results.expected_text
+    environment.filters["difference"] = claim_results.difference_text
+    environment.filters["cases"] = claim_results.cases_text
     return environment.get_template(name)
 
 
-def escape_markdown(text: str) -> str:
-    """Plain text as one line of Markdown, with a backslash before symbols that Markdown
-    would interpret within a line.
-
-    >>> print(escape_markdown("f_a * 2 | [1](2)"))
-    f_a \\* 2 \\| [1\\](2)
-    """
-    return SYMBOLS.sub(r"\\\g<0>", " ".join(str(text).split()))
-
-
-def _replace_pictures(drafts: Path, folder: Path) -> None:
-    """Put pictures into a folder in place of those of an earlier report; other files
-    remain."""
+def _replace_pictures(
+    drafts: Path, folder: Path, pictures: Mapping[str, illustrations.Picture]
+) -> None:
+    """Put pictures into a folder in place of those of an earlier report which are not
+    shown any more; other files remain."""
     names = {picture.name for picture in drafts.iterdir()}
     for name in sorted(names):
         with replace_file(folder / name) as temporary:
             shutil.copyfile(drafts / name, temporary)
     earlier = {f"{figure.name}.png" for figure in PAPER_FIGURES}
-    earlier |= {"verdicts.png", "numbers.png"}
     earlier |= {path.name for path in folder.glob(f"{STRIPS}*.svg")}
-    for name in earlier - names:
+    for name in earlier - names - {f"{name}.png" for name in pictures}:
         (folder / name).unlink(missing_ok=True)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

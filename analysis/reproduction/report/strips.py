@@ -1,13 +1,13 @@
-"""Small drawings of a number with its interval beside the paper's number and the range
-that agrees with the claim."""
+"""Small drawings of a number with its interval beside the printed number, or beside
+zero where a paper states a direction."""
 
 import math
 from typing import NamedTuple
 
-from analysis.reproduction.verification.claim_results import PartResult
-from analysis.statistics.intervals import Interval
+from analysis.reproduction.claim import JudgedNumber, Sign
+from analysis.statistics.intervals import NO_INTERVAL, Interval
 
-MARGIN = 0.1
+FREE = 0.1
 """Fraction of the numbers' range that is left free at each end."""
 
 
@@ -15,32 +15,33 @@ class Strip(NamedTuple):
     """Positions from 0 to 100."""
 
     ours: Interval
-    paper: Interval
-    """NaN where the paper prints none"""
-    low: float
-    """Lower end of the range that agrees with the claim"""
-    high: float
+    printed: Interval
+    """NaN for a direction"""
+    zero: float
+    """NaN for a printed number"""
     ends: tuple[str, str]
     """The numbers at positions 0 and 100"""
 
 
-def number_strip(result: PartResult) -> Strip | None:
-    """Positions of an estimate, the paper's number and the range that agrees with the
-    claim; None without an estimate."""
-    ours, criterion = result.estimate.interval, result.part.criterion
+def number_strip(judged: JudgedNumber) -> Strip | None:
+    """Positions of an estimate and of the printed number or zero; None without an
+    estimate."""
+    ours, expected = judged.estimate.interval, judged.number.expected
     if math.isnan(ours.value):
         return None
-    numbers = [*ours, *criterion.paper, *criterion.accepted]
-    numbers = [number for number in numbers if math.isfinite(number)]
-    room = MARGIN * ((max(numbers) - min(numbers)) or 1)
+    printed, zero = NO_INTERVAL, 0.0
+    if not isinstance(expected, Sign):
+        printed, zero = expected.interval, math.nan
+    numbers = [item for item in (*ours, *printed, zero) if math.isfinite(item)]
+    room = FREE * ((max(numbers) - min(numbers)) or 1)
     start, end = min(numbers) - room, max(numbers) + room
-    if result.part.unit == "%" and 0 <= ours.value <= 100:
-        start, end = max(start, 0.0), min(end, 100.0)
 
     def position(number: float) -> float:
-        return round(min(max(100 * (number - start) / (end - start), 0.0), 100.0), 1)
+        return round(100 * (number - start) / (end - start), 1)
 
-    low, high = map(position, criterion.accepted)
-    theirs = Interval(*map(position, criterion.paper))
-    ends = (f"{start:.3g}", f"{end:.3g}")
-    return Strip(Interval(*map(position, ours)), theirs, low, high, ends)
+    return Strip(
+        Interval(*map(position, ours)),
+        Interval(*map(position, printed)),
+        position(zero),
+        (f"{start:.3g}", f"{end:.3g}"),
+    )

@@ -14,6 +14,7 @@ from analysis.clustering_heads.constructions import ideal_circuit
 from analysis.clustering_heads.invariances import network_invariances
 from analysis.clustering_heads.labels import LabelThresholds
 from analysis.clustering_heads.stability import (
+    ROUNDING,
     SYMMETRIES,
     RegularizedLoss,
     all_sequences,
@@ -246,7 +247,8 @@ def test_small_perturbations_of_the_fixed_point_decay(rest):
             first["order_share"][place]
         )
     assert float(last["order_share"][0]) < 1e-15  # the one not perturbed
-    assert (result["pushed_loss"].diff("step") <= 0).all()
+    loss = result["pushed_loss"]
+    assert (loss.diff("step") <= ROUNDING * loss).all()
 
 
 def test_broken_invariances_are_those_of_single_networks(row):

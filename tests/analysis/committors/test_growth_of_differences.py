@@ -134,8 +134,10 @@ DESCENT = ModularSettings(n=5, hidden=4, optimizer="sgd", lr=0.3, weight_decay=0
 """CA's network under plain gradient descent."""
 
 
-def test_exponents_of_gradient_descent_are_those_of_products_of_hessians():
-    source = simulate(DESCENT, runs=6, steps=28)
+@pytest.mark.parametrize("of_embedding", [None, 0.1])
+def test_exponents_of_gradient_descent_are_those_of_products_of_hessians(of_embedding):
+    settings = dataclasses.replace(DESCENT, embedding_weight_decay=of_embedding)
+    source = simulate(settings, runs=6, steps=28)
     by_copies = largest_exponents(source, 20, 28, 2, span=1, size=1e-4)
     by_products = linearized_exponents(source, 20, 28, 2)
     assert_allclose(by_copies, by_products, atol=1e-3)

@@ -1,6 +1,4 @@
-"""Laws of distance and the motion of neighbours, for forces that are known."""
-
-import math
+"""Laws of distance, for forces that are known."""
 
 import numpy as np
 import pytest
@@ -43,51 +41,3 @@ def test_the_power_of_a_planted_law_is_found(p, q, generator):
     if p == 1:
         assert by_q.max() > 1 - 1e-9
         assert distance_laws.ATTRACTIONS[by_q.argmax()] == q
-
-
-def test_neighbours_are_counted_once():
-    """Twelve couples on a grid, each with its own gap, that move together or apart."""
-    right = np.repeat(np.arange(12), 2)
-    place = 10.0 * np.stack([np.arange(12) % 4, np.arange(12) // 4], axis=-1)
-    gap = 1 + 0.1 * np.arange(12)[:, None] * np.array([1.0, 0.0])
-    sums = (
-        np.stack([place, place + gap * np.array([1.0, 0.0])], axis=1).reshape(-1, 2)
-        - 15
-    )
-    toward = np.stack([gap, -gap], axis=1).reshape(-1, 2) * np.array([1.0, 0.0])
-    result = distance_laws.nearest_neighbour_motion(sums, right, toward, right)
-    assert (result["like_count"], result["like_hits"], result["like_region"]) == (
-        12,
-        12,
-        12,
-    )
-    assert result["like_rank"] == pytest.approx(1.0)
-    assert result["unlike_count"] == 0
-    assert (
-        distance_laws.nearest_neighbour_motion(sums, right, toward, np.arange(24))[
-            "like_region"
-        ]
-        == 0
-    )
-    unlike = distance_laws.nearest_neighbour_motion(
-        sums, np.arange(24), -toward, np.arange(24)
-    )
-    assert (unlike["unlike_count"], unlike["unlike_hits"], unlike["like_region"]) == (
-        12,
-        12,
-        0,
-    )
-    assert math.isnan(unlike["like_rank"])
-
-
-@pytest.mark.parametrize(
-    ("size", "wrong_side"),
-    [
-        (lambda margin: np.exp(-(margin**2)), -1),
-        (lambda margin: 1 / (1 + np.exp(margin)), 1),
-    ],
-)
-def test_both_sides_of_a_boundary(size, wrong_side):
-    margin = np.linspace(-3, 3, 41)
-    result = distance_laws.slope_distance_correlation(size(margin), margin)
-    assert result == pytest.approx({"right_side": -1, "wrong_side": wrong_side})

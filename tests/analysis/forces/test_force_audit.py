@@ -366,6 +366,15 @@ def test_files_are_compared_by_the_settings_that_differ(
     assert (tmp_path / "audits.png").stat().st_size > 1000
 
 
+def test_a_setting_that_is_none_is_missing():
+    files = [
+        simulate(ModularSettings(n=5, embedding_weight_decay=decay), runs=1, steps=1)
+        for decay in (None, 0.0)
+    ]
+    differing = audit_comparison.differing_settings(files)
+    np.testing.assert_equal(differing, {"embedding_weight_decay": [np.nan, 0.0]})
+
+
 def test_the_table_has_means_at_a_few_epochs(trajectory):
     audit = force_audit.audit_forces(trajectory)
     table = make_table(force_audit.audit_rows(audit, weight_decay=0.5))

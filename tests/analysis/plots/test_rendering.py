@@ -294,13 +294,13 @@ def test_frames_of_films(line, run_command, monkeypatch):
 
 @pytest.mark.parametrize("name", PAPER_FIGURES)
 def test_figures_of_the_papers(name, run_command, monkeypatch):
-    drawn, save = [], figures.save_paper_figure
+    drawn, save = [], figures.save_with_caption
 
     def keep(figure, *arguments):
         drawn.append(figure)
         return save(figure, *arguments)
 
-    monkeypatch.setattr(figures, "save_paper_figure", keep)
+    monkeypatch.setattr(figures, "save_with_caption", keep)
     system = "modular" if name[0] == "c" else "sparse"
     system = "particles" if name == "ca5" else system
     with no_layout_warnings(found := []):

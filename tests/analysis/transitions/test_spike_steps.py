@@ -71,6 +71,12 @@ def test_flips_are_counted_at_every_step():
     worse = {**flipped, "receptor": flipped["receptor"] * 1.1}
     result = path(before, [before, flipped, worse], [1.0, 1.0, 2.0, 5.0])
     assert (result["flip_steps"], result["flip_rise"]) == (1, pytest.approx(0.25))
+    assert result["flips_in_rise"] == pytest.approx(1 / 3)
+    assert np.isnan([result["flips_ordinary"], result["xi_ratio_ordinary"]]).all()
+    early = path(before, [before, flipped, flipped], [1.0, 1.0, 1.0, 2.0], foot=2)
+    assert (early["flip_steps"], early["flips_ordinary"]) == (0, 0.5)
+    # in one of the two ordinary steps, xi becomes -xi
+    assert early["xi_ratio_ordinary"] == pytest.approx(1, abs=1e-3)
     assert result["largest_input_ratio"] == pytest.approx(2.5)
     calm = path(before, [before, before], [1.0, 1.0, 1.0])
     assert (calm["flip_steps"], calm["flip_rise"], calm["largest_xi_ratio"]) == (

@@ -13,6 +13,7 @@ from dynamics import ModularSettings, SettingsError, all_pairs, simulate, traini
 from dynamics.kernels import modular_backprop
 from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.settings_text import setting_texts
 from dynamics.system_creation import create_system
 from dynamics.training import backends
 from dynamics.training.modular_backends import (
@@ -161,12 +162,15 @@ TRAINED = [
     ModularSettings(optimizer="adam", weight_decay=0.01),
     ModularSettings(optimizer="sgd", lr=0.3, weight_decay=0.001, momentum=0.9),
     ModularSettings(optimizer="sgd", lr=0.3, weight_decay=0.0),
+    ModularSettings(weight_decay=1.0, embedding_weight_decay=0.0),
+    ModularSettings(weight_decay=0.0, embedding_weight_decay=1.0),
+    ModularSettings(optimizer="adam", weight_decay=0.01, embedding_weight_decay=0.1),
 ]
 
 
 @pytest.mark.parametrize("backend", ["simd", "blas"])
 @pytest.mark.parametrize(
-    "s", TRAINED, ids=lambda s: f"{s.optimizer}-{s.n}-{s.momentum}"
+    "s", TRAINED, ids=lambda s: "-".join(setting_texts(s, form="code")) or "default"
 )
 def test_updates_are_those_of_a_plain_loop(s, backend):
     """Each of 25 updates, from the same state."""
@@ -183,6 +187,47 @@ def test_updates_are_those_of_a_plain_loop(s, backend):
             np.testing.assert_allclose(
                 frame["accuracy"][row, index], accuracy, atol=0.0101
             )
+
+
+@BACKENDS
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd"])
+@pytest.mark.parametrize(("decay", "of_embedding"), [(2.0, 0.0), (0.0, 2.0)])
+def test_weight_decay_by_part_is_that_of_parameter_groups(
+    kind, optimizer, decay, of_embedding
+):
+    """Two updates, of which the second has moments."""
+    s = dataclasses.replace(
+        SMALL,
+        optimizer=optimizer,
+        weight_decay=decay,
+        embedding_weight_decay=of_embedding,
+    )
+    engine, _, network = begun(kind, s, 3)
+    plain = Run(s, 2)
+    plain.net.double()
+    for step in range(2):
+        begin = engine.weights()[2]
+        state = {"weights": begin[None], "updates": np.array([step])}
+        moments = {name: values[[2]] for name, values in engine.moments().items()}
+        plain.load(network, state | moments, 0)
+        plain.step()
+        engine.train(step, 1)
+        update = plain.rows(network)[0] - begin
+        np.testing.assert_allclose(
+            engine.weights()[2] - begin, update, rtol=1e-3, atol=1e-6
+        )
+        np.testing.assert_array_equal(
+            engine.last_update()[2], engine.weights()[2] - begin
+        )
+
+
+def test_one_weight_decay_for_all_parts_has_the_bits_of_a_weight_decay():
+    named = dataclasses.replace(SMALL, embedding_weight_decay=SMALL.weight_decay)
+    for backend in ("simd", "blas"):
+        whole, by_part = (
+            simulate(s, runs=2, steps=5, backend=backend) for s in (SMALL, named)
+        )
+        np.testing.assert_array_equal(whole["embedding"], by_part["embedding"])
 
 
 @pytest.mark.parametrize("backend", ["simd", "blas"])

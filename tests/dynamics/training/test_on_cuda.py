@@ -30,6 +30,7 @@ pytestmark = pytest.mark.cuda
 
 SETTINGS = [
     ModularSettings(n=7, hidden=9),
+    ModularSettings(n=7, hidden=9, embedding_weight_decay=0.0),
     SparseSettings(length=6, sparsity=2, data=50, batch=16, hidden=5),
     TransformerSettings(n=11, dim=16, heads=2, attention_rate=0.5),
     TransformerSettings(n=11, dim=16, heads=2, batch=40, equals_token=True),
@@ -77,7 +78,7 @@ def test_a_continued_run_and_a_replay_have_the_same_bits(settings):
 def test_threads_train_ensembles_side_by_side():
     def train(seed):
         with torch.cuda.stream(torch.cuda.Stream()):
-            return run(SETTINGS[2], runs=1, steps=40, seed=seed)
+            return run(SETTINGS[3], runs=1, steps=40, seed=seed)
 
     with ThreadPoolExecutor(4) as threads:
         together = list(threads.map(train, range(8)))

@@ -28,6 +28,7 @@ TRANSFORMER = TransformerSettings(n=5, dim=8, heads=2, warmup=3)
 SETTINGS = [
     *(ModularSettings(n=5, hidden=4, optimizer=name) for name in ("adamw", "adam")),
     ModularSettings(n=5, hidden=4, optimizer="sgd", momentum=0.9, weight_decay=0.0),
+    ModularSettings(n=5, hidden=4, embedding_weight_decay=0.0),
     SPARSE,
     SparseSettings(
         length=5, sparsity=2, data=50, batch=16, hidden=5, mlp_lr_discount=3.0

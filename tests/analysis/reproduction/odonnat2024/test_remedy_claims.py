@@ -1,84 +1,59 @@
-"""VC section 4.3: changes of the number of spikes and of the accuracy in made-up
-runs."""
+"""VC section 4.3: changes of the number of spikes in made-up runs."""
 
 import numpy as np
 import pytest
 
+from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import remedy_claims
-from tests.analysis.reproduction.judging import (
-    NO,
-    OPEN,
-    PARTLY,
-    YES,
-    dataset,
-    part_verdicts,
-)
+from tests.analysis.reproduction.evidence_by_hand import dataset, verdicts
 
-SMOOTH = "smooth norm"
+REMEDIES = ["smooth norm", "h = 128", "decay 0.01", "decay 0.1"]
 
 
-def made_runs(fewer=3.0, after=0.8, name=SMOOTH, escaped=40):
-    """40 runs with 5 or 6 spikes each in 1000 epochs, and as many less `fewer` with a
+def made(fewer=3.0, escaped=40):
+    """40 runs with 5 or 6 spikes each in 1000 epochs, and as many less `fewer` with each
     remedy, of those that escape."""
-    late = np.array([[5.0], [5.0 - fewer]]) + np.arange(40) // np.array([[1], [2]]) % 2
-    since = np.full((2, 40), 1000.0)
-    late[1, escaped:], since[1, escaped:] = 0, 0
-    # values that are all equal have no interval
-    test = np.array([[1.0], [after]]) + [[0.0], [5e-4]] * (-1.0) ** np.arange(40)
-    coords = {"remedy": [remedy_claims.UNCHANGED, name]}
+    late = 5.0 + np.array([[0.0], *[[-fewer]] * 4]) + np.arange(40) % 2
+    late[1:] = np.roll(late[1:], 1, axis=1)
+    late[1:, 0] += 0.5  # values that are all equal have no interval
+    since = np.full((5, 40), 1000.0)
+    late[1:, escaped:], since[1:, escaped:] = 0, 0
+    coords = {"remedy": [remedy_claims.UNCHANGED, *REMEDIES]}
+    test = np.ones((5, 40))
     return dataset(
         ("remedy", "run"), coords, spikes=late, late=late, since=since, test=test
     )
 
 
 def test_changes_by_a_remedy():
-    data = made_runs()
-    fewer = remedy_claims.spike_rate_change(data, SMOOTH)
-    late = data["late"].values
-    assert fewer.value == pytest.approx(late[1].mean() - late[0].mean())
-    assert fewer.effect == pytest.approx(late[1].mean() / late[0].mean())
-    assert fewer.note.endswith(
-        "spikes; 40 against 40 runs escape, test accuracy -20.0 points"
-    )
-    cost = remedy_claims.accuracy_change(data, SMOOTH)
-    assert (cost.value, cost.note) == (
-        pytest.approx(-20),
-        "0 against 40 runs above .98 (McNemar's p 1.8e-12)",
-    )
-    never = data.assign(since=0 * data["since"], late=0 * data["late"])
-    assert remedy_claims.spike_rate_change(never, SMOOTH).note.startswith(
-        "no run escapes"
-    )
-    calm = remedy_claims.spike_rate_change(data.assign(late=0 * data["late"]), SMOOTH)
-    assert np.isnan(calm.value)
-    assert calm.note.startswith("no run has spikes")
+    evidence = made()
+    change = remedy_claims.spike_rate_change(evidence, "smooth norm")
+    late = evidence["late"].values
+    assert change.value == pytest.approx(late[1].mean() - late[0].mean())
+    assert change.note.startswith("2.5 against 5.5; 40 against 40 runs escape")
+    never = evidence.assign(since=0 * evidence["since"], late=0 * evidence["late"])
+    for empty in (never, evidence.drop_sel(remedy="smooth norm")):
+        nothing = remedy_claims.spike_rate_change(empty, "smooth norm")
+        assert np.isnan(nothing.value)
+        assert nothing.note == "no run escapes"
 
 
 def test_runs_that_escape_with_both_norms():
-    data = made_runs(fewer=0.0, escaped=20)
-    data["late"][0, 20:] = (
-        9  # without the remedy, the runs that do not escape with it have the most spikes
-    )
+    evidence = made(fewer=0.0, escaped=20)
+    # without the remedy, the runs that do not escape with it have the most spikes
+    evidence["late"][0, 20:] = 9
     every, both = (
-        remedy_claims.spike_rate_change(data, SMOOTH, in_both=escaped_in_both)
-        for escaped_in_both in (False, True)
+        remedy_claims.spike_rate_change(evidence, "smooth norm", in_both)
+        for in_both in (False, True)
     )
-    assert "20 against 40 runs escape" in every.note
-    assert (every.value, both.value, both.count) == (
-        pytest.approx(-1.75),
-        0,
-        20,
-    )
+    assert every.value == pytest.approx(-1.725)
+    assert (both.value, both.count) == (pytest.approx(0.025), 20)
 
 
 @pytest.mark.parametrize(
-    ("fewer", "smooth", "wider"),
-    [(3.0, YES, YES), (-3.0, NO, OPEN), (0.0, NO, OPEN), (0.8, PARTLY, PARTLY)],
+    ("fewer", "verdict"),
+    [(3.0, Verdict.HOLDS), (-3.0, Verdict.CONTRADICTED), (0.0, Verdict.OPEN)],
 )
-def test_verdicts_on_true_false_and_marginal_evidence(fewer, smooth, wider):
-    assert set(part_verdicts("VC.s4.3.smoothing", made_runs(fewer))) == {smooth}
-    assert part_verdicts("VC.s4.3.capacity", made_runs(fewer, name="h = 128")) == [
-        wider
-    ]
-    assert part_verdicts("OWN.smooth-norm", made_runs(fewer, 0.8)) == [smooth, NO]
-    assert part_verdicts("OWN.smooth-norm", made_runs(fewer, 0.99)) == [smooth, YES]
+def test_verdicts_on_true_false_and_no_effects(fewer, verdict):
+    for claim in remedy_claims.REMEDIES.claims:
+        assert set(verdicts(claim, made(fewer))) == {verdict}

@@ -1,137 +1,75 @@
-"""Verdicts on ZL's claims for made evidence, and the measures of networks."""
+"""ZL: measures of networks, and numbers on evidence whose answer is known."""
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from analysis.plots.attention_rate_figure import networks_in_range
 from analysis.progress_measures import measure_progress
-from analysis.reproduction.printed_numbers import ZL_RUNS
-from analysis.reproduction.verification.criteria import Agrees, Verdict
+from analysis.reproduction.claim import Verdict
 from analysis.reproduction.zhong2023 import attention_rate_claims
+from analysis.reproduction.zhong2023.attention_rate_claims import FIFTHS, RATE
 from dynamics import TransformerSettings, simulate
-from tests.analysis.reproduction.judging import (
-    CLAIMS_BY_NAME,
-    NO,
-    OPEN,
-    YES,
-    made_evidence,
-    part_estimate,
-    part_verdict,
-    part_verdicts,
-)
+from tests.analysis.reproduction.evidence_by_hand import judged, made_evidence
 
-RATE = attention_rate_claims.RATE
 RATES = np.array([0.0, 0.05, 0.15, 0.3, 0.5, 0.7, 0.9, 1.0])
 MIDDLES = [0.1, 0.3, 0.5, 0.7, 0.9]
 
 
 @pytest.fixture
 def printed(generator):
-    """Evidence whose means are near those that are printed, between the middles of the
-    rows interpolated."""
-
-    columns = {"test_accuracy": 100.0}
+    """Evidence whose means are those that are printed, between the middles of the
+    fifths interpolated."""
+    columns = {}
     for name in attention_rate_claims.MEASURES:
-        means = np.interp(RATES, MIDDLES, [float(row[name]) for row in ZL_RUNS])
-        noise = 0.004 * generator.standard_normal((2, len(RATES), 30))
-        columns[name], columns[f"earlier_{name}"] = means[:, None] + noise
+        means = np.interp(RATES, MIDDLES, [getattr(row, name) for row in FIFTHS])
+        noise = 0.02 * generator.standard_normal((len(RATES), 30))
+        columns[name] = means[:, None] + noise - noise.mean(axis=1, keepdims=True)
     lengths = {"attention_rate": RATES, "run": 30}
     return made_evidence(lengths, {"attention_rate run": columns})
 
 
 @pytest.mark.parametrize("name", ["symmetricity", "irrelevance"])
-def test_printed_means_are_reproduced_and_exchanged_ones_are_not(name, printed):
-    assert set(part_verdicts(f"ZL.runs.{name}", printed)) == {YES}
-    assert part_verdicts(f"ZL.figure.{name}", printed)[-2:] == [YES, YES]
-    exchanged = printed.assign(
-        {name: printed[name].isel(attention_rate=slice(None, None, -1)).variable}
+def test_the_printed_table_agrees_and_a_reversed_one_does_not(name, printed):
+    table = judged(f"ZL.runs.{name}", printed)
+    assert {one.verdict for one in table} == {Verdict.AGREES}
+    first = printed[name].sel(attention_rate=[0.05, 0.15]).mean()
+    others = printed[name].sel(attention_rate=[0.9, 0.7, 0.5, 0.3]).mean("run")
+    np.testing.assert_allclose(
+        [one.estimate.value for one in table], [*others.values, first]
     )
-    assert NO in part_verdicts(f"ZL.runs.{name}", exchanged)
-    assert part_verdicts(f"ZL.figure.{name}", exchanged)[-2:] == [NO, NO]
+    backwards = printed[name].isel(attention_rate=slice(None, None, -1)).variable
+    reverse = printed.assign({name: backwards})
+    assert judged(f"ZL.runs.{name}", reverse)[0].verdict is Verdict.DIFFERS
 
 
-def test_every_number_of_the_table_is_compared_with_a_rate_of_its_row(printed):
-    for name in ("symmetricity", "irrelevance", "circularity"):
-        parts = CLAIMS_BY_NAME[f"ZL.runs.{name}"].parts
-        assert all(isinstance(part.criterion, Agrees) for part in parts)
-        assert [part.criterion.reported.printed for part in parts] == [
-            row[name] for row in ZL_RUNS
-        ]
-        values = [part.measure(printed).value for part in parts]
-        expected = printed[name].sel(attention_rate=[0.3, 0.5, 0.7, 0.9]).mean("run")
-        first = printed[name].sel(attention_rate=[0.05, 0.15]).mean()
-        np.testing.assert_allclose(values, [first, *expected])
+def test_the_transition_is_from_pizza_to_clock(printed):
+    transition = judged("ZL.figure7.transition", printed)
+    assert {one.verdict for one in transition} == {Verdict.HOLDS}
+    reverse = printed.assign_coords(attention_rate=RATES[::-1])
+    transition = judged("ZL.figure7.transition", reverse)
+    assert {one.verdict for one in transition} == {Verdict.CONTRADICTED}
 
 
 def test_networks_at_the_ends_of_a_range_are_used_if_there_are_no_others(printed):
     usual = RATE.default.params["rates"]
     fewer = printed.sel(attention_rate=[rate for rate in RATES if rate in usual])
-    chosen = [networks_in_range(fewer, row["low"], row["high"]) for row in ZL_RUNS]
+    chosen = [networks_in_range(fewer, row.low, row.high) for row in FIFTHS]
     rates = [set(networks["attention_rate"].values) for networks in chosen]
     assert rates == [{0.0}, {0.3}, {0.5}, {0.7}, {1.0}]
     assert chosen[0].sizes["network"] == 30
 
 
-def test_single_networks_stand_at_the_place_of_their_seed():
+def test_single_networks_have_their_numbers_as_seeds_and_rates_in_fifths():
     params = {"runs": 2, "every": 4, "rates": [1.0], "epochs": [8]}
     params |= {"single_rates": [0.7, 0.2, 0.4], "single_epochs": 4}
     needs = attention_rate_claims.ensembles(params)
-    assert [(need.runs, need.seed, need.steps) for need in needs] == [
-        (2, 0, 8),
-        (1, 0, 4),
-        (1, 1, 4),
-        (1, 2, 4),
-    ]
-
-
-def test_the_rates_of_single_networks_are_uniform_in_fifths():
-    rates = RATE.full.params["single_rates"]
+    sizes = [(need.runs, need.seed, need.steps) for need in needs]
+    assert sizes == [(2, 0, 8), (1, 0, 4), (1, 1, 4), (1, 2, 4)]
     drawn = [
         round((k % 5 + np.random.default_rng([2306, 17844, k]).random()) / 5, 4)
         for k in range(40)
     ]
-    assert rates == drawn
-
-
-def test_circular_networks_are_those_above_the_threshold(printed):
-    circular = xr.zeros_like(printed["circularity"])
-    circular[:, :10] = attention_rate_claims.CIRCULAR
-    low = printed["symmetricity"].where(circular > 0, 0.0)
-    part = CLAIMS_BY_NAME["ZL.runs.circular"].parts[-1]
-    estimate = part.measure(printed.assign(circularity=circular, symmetricity=low))
-    assert (estimate.count, estimate.of) == (10, "circular networks")
-    assert estimate.value == pytest.approx(
-        float(low.sel(attention_rate=0.9)[:10].mean())
-    )
-
-
-def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
-    printed,
-):
-    quick = printed.sel(attention_rate=[0.0, 1.0])
-    estimates = [
-        part.measure(quick) for part in CLAIMS_BY_NAME["ZL.runs.symmetricity"].parts
-    ]
-    assert [estimate.skipped for estimate in estimates] == [
-        False,
-        True,
-        True,
-        True,
-        False,
-    ]
-    constant = printed.sel(attention_rate=[0.0])
-    assert part_estimate("ZL.figure.irrelevance", constant).skipped
-    assert part_verdict("ZL.runs.accuracy", printed, 0) == YES
-    accuracy = printed["test_accuracy"].copy()
-    accuracy[:, :15] = 99.0
-    assert (
-        part_verdict("ZL.runs.accuracy", printed.assign(test_accuracy=accuracy), 0)
-        == NO
-    )
-    assert part_verdict("ZL.models.A", quick, 0) in (YES, Verdict.PARTLY)
-    moved = printed.assign(earlier_irrelevance=printed["earlier_irrelevance"] + 1)
-    assert part_verdicts("OWN.attention-rate-length", moved) == [YES, YES, OPEN, OPEN]
+    assert RATE.full.params["single_rates"] == drawn
 
 
 def test_measures_of_networks_are_those_of_the_progress_command():

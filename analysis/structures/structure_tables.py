@@ -1,0 +1,263 @@
+"""Tables 1 and 2 of CA for one's own ensembles, beside the rows that the paper prints.
+
+Table 1 is of networks trained at four weight decays, table 2 of
+particles at three alignment constants."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO, TypeVar
+
+import numpy as np
+import xarray as xr
+
+from analysis.output.tables import (
+    Column,
+    format_percent,
+    format_table,
+    interval_columns,
+    make_table,
+    output_table,
+)
+from analysis.statistics.intervals import (
+    binomial_interval,
+    correlation_interval,
+    mean_interval,
+)
+from analysis.structures.circles_and_grids import (
+    count_imperfections,
+    is_circle,
+    summarise_structures,
+)
+from analysis.structures.printed_tables import TABLE_1, TABLE_2, PrintedRow
+from dynamics.branching import final_embedding
+from dynamics.ensemble import Ensemble
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
+from dynamics.trajectory.diverged import count_diverged
+from dynamics.trajectory.reader import run_indices
+from dynamics.trajectory.schema import read_settings
+
+SettingsT = TypeVar("SettingsT", ModularSettings, ParticleSettings)
+
+
+class _Table(NamedTuple):
+    """A table of the paper."""
+
+    setting: str
+    """Setting in which the rows differ"""
+    label: str
+    fixed: Sequence[str]
+    """Settings that the paper states. Those that it leaves open may differ"""
+    printed: Mapping[float, PrintedRow]
+    columns: Sequence[Column]
+
+
+STRUCTURE_COLUMNS = (
+    Column("circles % [95%]", "circles_percent", digits=1, interval="bounds"),
+    Column("imperfections", "imperfections", digits=1, interval="half-width"),
+)
+"""The columns on structures that any ensemble can have, see `structure_columns`."""
+
+_CIRCLES, _IMPERFECTIONS = (
+    (Column("runs", "runs"), STRUCTURE_COLUMNS[0]),
+    STRUCTURE_COLUMNS[1],
+)
+
+TABLES = {
+    ModularSettings.system: _Table(
+        "weight_decay",
+        "weight decay",
+        [field.name for field in dataclasses.fields(ModularSettings)],
+        TABLE_1,
+        (
+            Column("weight decay", "weight_decay"),
+            *_CIRCLES,
+            Column(
+                "their accuracy %",
+                "circle_accuracy_percent",
+                digits=1,
+                interval="half-width",
+            ),
+            Column("others", "others"),
+            Column(
+                "others' accuracy %",
+                "other_accuracy_percent",
+                digits=1,
+                interval="half-width",
+            ),
+            _IMPERFECTIONS,
+            Column("correlation [95%]", "correlation", digits=2, interval="bounds"),
+        ),
+    ),
+    ParticleSettings.system: _Table(
+        "fa",
+        "f_a",
+        ("ga", "gr", "n", "dim", "start"),
+        TABLE_2,
+        (Column("f_a", "fa"), *_CIRCLES, Column("others", "others"), _IMPERFECTIONS),
+    ),
+}
+"""The tables by the system of their ensembles. Imperfections and their correlation with
+accuracy are those of the runs that are no circle."""
+
+
+def end_accuracy(trajectory: xr.Dataset, seeds: np.ndarray) -> np.ndarray:
+    """Validation accuracy at the last step of the runs with these seeds, (run,); NaN
+    without a validation split."""
+    if "validation" not in trajectory["split"].values:
+        return np.full(len(seeds), np.nan)
+    last = (
+        trajectory["accuracy"]
+        .sel(split="validation")
+        .isel(step=-1, run=run_indices(trajectory, seeds))
+    )
+    return last.values.astype(np.float64)
+
+
+def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
+    """Columns of table 1 from final embeddings (run, token, axis) and validation
+    accuracies (run,), which may be NaN.
+
+    Raises ValueError for another shape or an embedding that is not finite.
+    """
+    result, circle = summarise_structures(embedding), is_circle(embedding)
+    imperfections = count_imperfections(embedding[~circle])
+    circle_accuracy, other_accuracy = (
+        mean_interval(accuracy[kind], limits=(0, 1)) for kind in (circle, ~circle)
+    )
+    return {
+        "runs": result.runs,
+        "circles": result.circles,
+        **interval_columns("circles_percent", result.circle_fraction, 100),
+        **interval_columns("circle_accuracy_percent", circle_accuracy, 100),
+        "others": result.grids,
+        **interval_columns("other_accuracy_percent", other_accuracy, 100),
+        **interval_columns("imperfections", result.imperfections),
+        **interval_columns(
+            "correlation", correlation_interval(imperfections, accuracy[~circle])
+        ),
+    }
+
+
+def structure_columns(embedding: np.ndarray) -> dict[str, Any]:
+    """Columns of table 2 from final embeddings (run, token, axis). Raises ValueError as
+    `network_columns` does."""
+    structures = summarise_structures(embedding)
+    return {
+        "runs": structures.runs,
+        "circles": structures.circles,
+        **interval_columns("circles_percent", structures.circle_fraction, 100),
+        "others": structures.grids,
+        **interval_columns("imperfections", structures.imperfections),
+    }
+
+
+def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
+    """The row of table 1 or 2 from the last frames of the runs that have not diverged.
+
+    The paper's numbers stand beside it if the table has a row for the settings.
+    """
+    settings, ends = read_settings(trajectory), final_embedding(trajectory)
+    printed = printed_row(settings, int(trajectory["step"][-1]))
+    if isinstance(settings, ModularSettings):
+        columns = network_columns(
+            ends.values, end_accuracy(trajectory, ends["seed"].values)
+        )
+        compared = [
+            "circle_accuracy_percent",
+            "other_accuracy_percent",
+            "imperfections",
+            "correlation",
+        ]
+    else:
+        columns = structure_columns(ends.values)
+        compared = ["imperfections"]
+    name = TABLES[settings.system].setting
+    paper = {
+        f"paper_{item}": printed and getattr(printed, item).split(" ")[0]
+        for item in compared
+    }
+    return {
+        name: getattr(settings, name),
+        **columns,
+        "paper_circles_of_100": printed and printed.circles,
+        **paper,
+    }
+
+
+def printed_row(settings: Any, steps: int) -> PrintedRow | None:
+    """The row that the paper's table has for these settings, if it has one."""
+    table, default = TABLES[settings.system], type(settings)()
+    fixed = [name for name in table.fixed if name != table.setting]
+    if steps != default.default_steps or any(
+        getattr(settings, name) != getattr(default, name) for name in fixed
+    ):
+        return None
+    return table.printed.get(getattr(settings, table.setting))
+
+
+def table_ensembles(
+    settings: SettingsT, runs: int, seed: int, epochs: int | None, log: TextIO
+) -> Iterator[tuple[SettingsT, xr.Dataset]]:
+    """Simulate an ensemble for each row of the table of a system, or find it in runs/;
+    print its file to `log`.
+
+    Returns settings and trajectories.
+
+    Raises SettingsError if the setting of the rows has a value other than the default,
+    and as `simulate` does."""
+    table = TABLES[settings.system]
+    result = getattr(settings, table.setting)
+    values = [f"{value:g}" for value in table.printed]
+    if result != getattr(type(settings), table.setting):
+        allowed = (
+            f"no value here: the table has rows for {', '.join(values[:-1])} and"
+            f" {values[-1]}"
+        )
+        raise SettingsError(table.setting, result, allowed)
+    for value in table.printed:
+        row_settings = dataclasses.replace(settings, **{table.setting: value})  # type: ignore[arg-type]
+        try:
+            ensemble = Ensemble(row_settings, runs, seed, steps=epochs)
+            path = ensemble.path
+            trajectory = ensemble.simulate(path)
+        except SettingsError as error:
+            raise SettingsError(
+                error.field.replace("steps", "epochs"), error.found, error.allowed
+            ) from None
+        diverged = count_diverged(trajectory)
+        left_out = f", {diverged} runs diverged and left out" if diverged else ""
+        print(f"{table.label} = {value:g}: {path}{left_out}", file=log)
+        yield row_settings, trajectory
+
+
+def print_ca_table(rows: Sequence[Mapping[str, Any]], csv: Path | None) -> None:
+    """Print a table, with the paper's rows below it, and write it as CSV; a CSV on the
+    terminal is printed alone."""
+    table = make_table(rows)
+    of_paper = next(item for item in TABLES.values() if item.setting in rows[0])
+    output_table(table, of_paper.columns, csv)
+    if str(csv) != "-":
+        print(
+            "others: runs that do not end as a circle; imperfections: mean over these runs"
+        )
+    settings = table[of_paper.setting][table["paper_circles_of_100"].notna()]
+    if len(settings) and str(csv) != "-":
+        print(
+            "\nin the paper:\n"
+            + format_table(
+                make_table(_printed_cells(of_paper, value) for value in settings)
+            )
+        )
+
+
+def _printed_cells(table: _Table, value: float) -> dict[str, str]:
+    """The cells of a printed row by the headings of the columns."""
+    printed = table.printed[value]
+    cells = {name: text or "-" for name, text in printed._asdict().items()}
+    cells |= {table.setting: f"{value:g}", "runs": "100"}
+    cells["others"] = str(100 - printed.circles)
+    cells["circles_percent"] = format_percent(binomial_interval(printed.circles, 100))
+    return {column.heading: cells[column.name] for column in table.columns}
