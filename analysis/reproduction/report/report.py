@@ -47,7 +47,7 @@ CONCLUSIONS = {
     "Does not hold": (Verdict.DIFFERS, Verdict.CONTRADICTED),
     "Open": (Verdict.OPEN,),
 }
-"""What the sentence on a paper says of its main claims, by their verdicts."""
+"""What the summary says of the main claims of a paper, by their verdicts."""
 
 
 class ExperimentRow(NamedTuple):
@@ -105,7 +105,7 @@ def write_report(
         "title": REPORT_TITLE,
         "results": results,
         "papers": papers,
-        "sentences": {paper: paper_sentence(results, paper) for paper in papers},
+        "conclusions": {paper: conclusions(results, paper) for paper in papers},
         "size": size,
         "size_text": SIZES[size],
         "experiments": experiment_rows(evidence, steps),
@@ -143,7 +143,7 @@ def _papers_of(results: Sequence[ClaimResult]) -> list[Paper]:
     return [paper for paper in PAPERS.values() if paper.short in names]
 
 
-def paper_sentence(results: Sequence[ClaimResult], paper: Paper) -> str:
+def conclusions(results: Sequence[ClaimResult], paper: Paper) -> list[str]:
     """What holds of a paper's main claims, what does not, and what is open."""
     parts = []
     for words, verdicts in CONCLUSIONS.items():
@@ -156,7 +156,7 @@ def paper_sentence(results: Sequence[ClaimResult], paper: Paper) -> str:
         ]
         if clauses:
             parts.append(f"{words}: {'; '.join(clauses)}.")
-    return " ".join(parts)
+    return parts
 
 
 def experiment_rows(

@@ -111,8 +111,8 @@ def test_a_page_for_each_paper_that_has_claims(pages):
 
 def test_the_summary_has_a_sentence_a_table_and_the_disagreements(pages):
     text = pages["report.md"]
-    assert "Holds: one; three. Does not hold: two." in text
-    assert "Open: four." in text
+    for line in ("Holds: one; three.", "Does not hold: two.", "Open: four."):
+        assert f"\n  - {line}\n" in text
     row = next(line for line in text.splitlines() if line.startswith("|[CA.agrees]"))
     assert "|it|56 of 100|60.7% [57.7, 63.7]|agrees|" in row
     disagreements = text[text.index("## Where we disagree") :]
