@@ -81,7 +81,7 @@ def plot_gradient_norms(
 def plot_run_norms(
     trajectory: xr.Dataset, run: int, config: DetectionConfig = DEFAULT_DETECTION
 ) -> Figure:
-    """The part of `plot_gradient_norms` that is of one run."""
+    """The panels of `plot_gradient_norms` that show one run."""
     trajectory, _ = _name_largest_layers(trajectory, run)
     figure, panels = new_panels([2] * 4, height=1.2)
     draw_legend(figure, _plot_run(panels, trajectory, run, config))

@@ -159,6 +159,12 @@ def percent_change(ratio: Estimate) -> Estimate:
     return ratio._replace(interval=change)
 
 
+def less_half(percentage: Estimate) -> Estimate:
+    """A percentage minus 50, in points."""
+    difference = Interval(*(item - 50 for item in percentage.interval))
+    return percentage._replace(interval=difference)
+
+
 def stratified_difference(
     values: np.ndarray,
     first: np.ndarray,

@@ -58,7 +58,7 @@ class TorchRun(ABC):
         ]
         self.sizes = [size for _, size in groups]
         self.parts = self.parameters.detach().split(self.sizes)
-        """Views of the parameters; those of a part have the same weight decay."""
+        """Views of the parameters: one view for each weight decay."""
         options: list[dict] = []
         gradients = self.gradient.split(self.sizes)
         for part, gradient, (decay, _) in zip(

@@ -1,4 +1,5 @@
-"""docs/analyses/fixed_points.md with gradients by torch and whole Hessians."""
+"""The quantities of docs/analyses/fixed_points.md, computed with gradients by torch and
+whole Hessians."""
 
 import collections
 import itertools
@@ -66,8 +67,8 @@ class Twin:
         return (hessian + hessian.T) / 2
 
     def breaking(self, places):
-        """A basis of the directions in which the position embeddings of these places
-        differ while their mean is constant, (parameter, direction)."""
+        """Orthonormal directions, (parameter, direction), that change the position
+        embeddings at some positions but not the mean of these embeddings."""
         size = sum(self.network.lengths)
         positions = self.network.unflatten(torch.arange(size).double())
         rows = positions["position_embedding"].long()

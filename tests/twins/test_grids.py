@@ -26,7 +26,7 @@ def area2(o, a, b):
 
 
 def hull(points):
-    """Corners, counterclockwise (Andrew)."""
+    """Corners of the convex hull, counterclockwise, by Andrew's algorithm."""
     halves = []
     for row in (sorted(points), sorted(points, reverse=True)):
         half = []

@@ -30,7 +30,7 @@ def drops(x):
 
 
 def phases(losses, accuracies):
-    """Begin and end of each phase, in frames; None for a phase that the run lacks."""
+    """First and last frame of each phase; None for a phase that the run does not have."""
     first = drops(losses)
     if not first:
         return None, None, None

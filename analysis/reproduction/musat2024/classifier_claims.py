@@ -71,8 +71,8 @@ def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
 
 
 def rays_above_chance(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the pair sums' squared length along the lines of their classes,
-    less that with renamed tokens, in points, in circles."""
+    """How much of the squared length of pair sums lies along the line of their class, in
+    percent, less the same after renaming tokens at random; mean over circles."""
     excess = evidence["rays"] - evidence["rays_chance"]
     return networks.mean_in_circles(evidence.assign(excess=excess), "excess", 100)
 

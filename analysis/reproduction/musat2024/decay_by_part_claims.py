@@ -1,4 +1,5 @@
-"""CA section 7: weight decay of one part of the network only."""
+"""CA section 7: networks in which only one part, the classifier or the embedding, has
+weight decay."""
 
 from collections.abc import Sequence
 

@@ -10,7 +10,6 @@ import xarray as xr
 from analysis.reproduction import estimates
 from analysis.reproduction.estimates import Estimate
 from analysis.reproduction.experiment import frame_values
-from analysis.statistics.intervals import Interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from analysis.structures.nearest_structures import nearest_circle, nearest_grid
 from dynamics.randomness import random_stream
@@ -31,7 +30,7 @@ DISTANCES = {
 
 
 def end_state(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
-    """The `END_STATE` of each run, (run,)."""
+    """Circles and imperfections at the end of each run, (run,) each."""
     end = frame_values(trajectory, "embedding", -1)
     return {"circle": is_circle(end), "imperfections": count_imperfections(end)}
 
@@ -74,6 +73,4 @@ def nearer_than_renamed(evidence: xr.Dataset, of: str) -> Estimate:
     runs = evidence.dropna("run", subset=["renamed_distance"])
     distance = np.minimum(runs["circle_distance"], runs["grid_distance"])
     nearer = distance < runs["renamed_distance"]
-    estimate = estimates.percentage_of_ones(nearer, of)
-    less_half = Interval(*(value - 50 for value in estimate.interval))
-    return estimate._replace(interval=less_half)
+    return estimates.less_half(estimates.percentage_of_ones(nearer, of))

@@ -1,5 +1,5 @@
-"""CA section 5.1, figure 6 and appendix B: weights, biases and the motion of embeddings
-against weight decay."""
+"""How weights, biases and the motion of embeddings depend on weight decay (CA section
+5.1, figure 6 and appendix B)."""
 
 from collections.abc import Sequence
 

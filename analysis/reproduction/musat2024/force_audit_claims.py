@@ -77,7 +77,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 
 def _audit(trajectory: xr.Dataset, at: list[int]) -> xr.Dataset:
-    """What the fields explain of the gradients in some frames, (epoch, run)."""
+    """How much of the gradient the force fields explain in some frames, (epoch, run)."""
     audit = audit_forces(trajectory, frames=np.array(at))[list(AUDITED)]
     audit = audit.sel(target="gradient", part="normalised", drop=True)
     audit = audit.drop_vars(["step", "time", "seed"]).rename(step="epoch")

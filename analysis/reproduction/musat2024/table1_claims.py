@@ -39,7 +39,7 @@ QUANTITIES = {
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """How each network ends, (weight_decay, run)."""
+    """Structure and accuracy of each network at the end, (weight_decay, run)."""
     return networks.measure_by_weight_decay(
         runner, networks.ensembles(params), QUANTITIES, _measure_runs
     )

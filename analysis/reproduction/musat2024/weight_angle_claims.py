@@ -36,7 +36,8 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Angles of the networks that end as circles, (circle,)."""
+    """Angles between hidden units and pair sums, of each network that ends as a circle,
+    (circle,)."""
     needs = ensembles(params)
     return xr.concat([_measure_circles(runner.ensemble(n)) for n in needs], "circle")
 

@@ -35,7 +35,7 @@ from analysis.reproduction.odonnat2024.circuit_claims import (
     SUCCESSFUL,
     default_networks,
 )
-from analysis.statistics import Interval, success_mask
+from analysis.statistics import success_mask
 from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
 from dynamics.networks.clustering_head import MLP_VARIABLES
 from dynamics.networks.derivatives import FlatLoss
@@ -144,16 +144,11 @@ def _successful(evidence: xr.Dataset) -> xr.Dataset:
     return evidence.isel(run=np.flatnonzero(evidence["successful"].values))
 
 
-def _beyond_half(share: Estimate) -> Estimate:
-    """A percentage minus 50."""
-    return share._replace(interval=Interval(*(item - 50 for item in share.interval)))
-
-
 def runs_with_drops(evidence: xr.Dataset, least: int, of: str = "runs") -> Estimate:
     """Percentage of all runs, or of the successful ones, with at least so many drops of
     the loss, minus 50."""
     runs = evidence if of == "runs" else _successful(evidence)
-    return _beyond_half(estimates.percentage_of_ones(runs["drops"] >= least, of))
+    return estimates.less_half(estimates.percentage_of_ones(runs["drops"] >= least, of))
 
 
 DROPS = Claim(
@@ -210,7 +205,7 @@ def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
     formed, begin, end = (some[name].values for name in ("formed", "begin", "end"))
     hits = (formed >= begin - slack) & (formed <= end + slack)
     both = np.isfinite(formed + begin)
-    return _beyond_half(
+    return estimates.less_half(
         estimates.percentage_among(hits, both, "successful runs with a drop")
     )
 

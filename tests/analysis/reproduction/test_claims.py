@@ -1,4 +1,4 @@
-"""The rule that judges claims, and the claims as data."""
+"""The rule that judges claims, and the texts of the claims."""
 
 import math
 import re
