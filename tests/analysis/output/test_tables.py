@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.output.tables import (
     Column,
@@ -83,3 +85,10 @@ def test_every_number_is_read_back_exactly(generator, capsys):
 )
 def test_p_values(value, text):
     assert format_p_value(value) == text
+
+
+@given(st.floats(-1, 1), st.integers(0, 4))
+def test_no_number_is_printed_as_minus_zero(value, digits):
+    table = pd.DataFrame({"x": [value * 10.0**-digits]})
+    text = format_table(table, [Column("x", "x", digits=digits)]).splitlines()[-1]
+    assert float(text) != 0 or not text.strip().startswith("-")

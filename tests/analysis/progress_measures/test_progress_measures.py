@@ -354,6 +354,19 @@ def plain_symmetricity(network, result, triples):
     return np.mean(cosines)
 
 
+def test_triples_without_gradients_are_left_out_of_the_symmetricity():
+    run = simulate(ModularSettings(n=5, hidden=8), runs=1, steps=4)
+    values = weights(run, run=0, step=4)
+    values["output_weight"][0] = 0
+    network = network_of(run)
+    half = measures.gradient_symmetricity(
+        network, values, np.array([[0, 1, 0], [0, 1, 2]])
+    )
+    none = measures.gradient_symmetricity(network, values, np.array([[0, 1, 0]]))
+    assert half == pytest.approx(1)
+    assert np.isnan(none)
+
+
 def test_frames_after_a_divergence_are_nan():
     settings = ModularSettings(
         n=7, hidden=6, optimizer="sgd", lr=1e-3, weight_decay=2500
