@@ -345,15 +345,6 @@ jointly for all thresholds
 with accuracy: Spearman's correlation of sparsity and test accuracy over runs; all intervals are 95%"""
 
 
-def combine_sparsity(
-    results: Sequence[xr.Dataset], labels: Sequence[str], paths: Sequence[Path]
-) -> xr.Dataset:
-    """Results of several trajectories as one dataset along `trajectory`."""
-    dim = xr.Variable("trajectory", labels)
-    whole = xr.concat(results, dim, join="outer", coords="different", compat="equals")
-    return whole.assign_attrs(trajectories=", ".join(path.name for path in paths))
-
-
 def trajectory_labels(
     trajectories: Sequence[xr.Dataset], paths: Sequence[Path]
 ) -> list[str]:

@@ -7,7 +7,6 @@ from .curvature_table import escape_summary as escape_summary
 from .curvature_table import tabulate_curvature as tabulate_curvature
 from .force_jacobian import force_spectra as force_spectra
 from .hessians import training_objective as training_objective
-from .model_spectrum import SpectrumOptions as SpectrumOptions
 from .model_spectrum import model_curvature as model_curvature
 from .model_spectrum_table import loss_warning as loss_warning
 from .model_spectrum_table import model_columns as model_columns
@@ -20,3 +19,4 @@ from .normalisation_margin import (
     measure_normalisation_margins as measure_normalisation_margins,
 )
 from .plateau_escapes import measure_plateau_escapes as measure_plateau_escapes
+from .spectrum_options import SpectrumOptions as SpectrumOptions

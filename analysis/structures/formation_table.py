@@ -194,19 +194,3 @@ def formation_legend(results: Sequence[FormationResult], clock: Clock) -> str:
             "p: not computed, because steps of different systems are not comparable"
         )
     return "\n".join(lines)
-
-
-def merge_formation(results: Sequence[FormationResult]) -> xr.Dataset:
-    """One dataset of measures and onsets; names and dimensions of a second trajectory
-    begin with `other_`."""
-    parts = []
-    for result, prefix in zip(results, ("", "other_"), strict=False):
-        whole = result.measures.merge(result.onsets, compat="override", join="exact")
-        names = (
-            {name: f"{prefix}{name}" for name in (*whole.variables, *whole.dims)}
-            if prefix
-            else {}
-        )
-        parts.append(whole.rename(names))
-    merged = xr.merge(parts, join="exact", combine_attrs="override")
-    return merged.assign_attrs(names=", ".join(result.name for result in results))
