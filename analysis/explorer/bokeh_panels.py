@@ -26,7 +26,6 @@ from analysis.panels.colours import (
 )
 from analysis.panels.common_panels import join_notes
 from analysis.panels.contours import contour_tiles, mark_contours, tile_pixels
-from analysis.panels.panel_explanations import PANEL_EXPLANATIONS
 from analysis.panels.scene import (
     Arrows,
     Curves,
@@ -148,7 +147,7 @@ def panel_heading(panel: Panel) -> models.Div:
     in the element <em>."""
     title = html.escape(panel.title)
     text = f'<h3 title="{title}">{title}</h3><p>{_caption(panel)}</p><em></em>'
-    if explanation := PANEL_EXPLANATIONS.get(panel.name, ""):
+    if explanation := panel.explanation:
         text += (
             f'<details><summary aria-label="About: {title}">i</summary>{explanation}'
             "</details>"

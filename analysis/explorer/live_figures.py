@@ -19,7 +19,7 @@ from analysis.explorer.bokeh_panels import (
 from analysis.explorer.controls import StatusLine
 from analysis.explorer.screen import panel_grid
 from analysis.panels.colours import colour, named_colours
-from analysis.panels.common_panels import token_points
+from analysis.panels.common_panels import EMBEDDING_EXPLANATION, token_points
 from analysis.panels.scene import Arrows, Curves, Image, Map, Panel, Points
 
 MAP_SIDE = 100
@@ -94,6 +94,7 @@ def token_panel(
     positions: Callable[[], np.ndarray],
     text: Callable[[], str],
     reach: float = 3.0,
+    explanation: str = EMBEDDING_EXPLANATION,
 ) -> LivePanel:
     """A panel of N tokens at positions (token, 2), with a line through them."""
     layers = [token_points("embedding", n, joined=True)]
@@ -101,7 +102,9 @@ def token_panel(
     def arrays(panel: LivePanel) -> dict[str, np.ndarray]:
         return {"embedding": panel.fit(positions())}
 
-    return LivePanel(name, title, layers, arrays, text, (-reach, reach))
+    return LivePanel(
+        name, title, layers, arrays, text, (-reach, reach), explanation=explanation
+    )
 
 
 @dataclass(frozen=True)

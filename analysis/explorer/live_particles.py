@@ -20,9 +20,10 @@ from analysis.explorer.live_run import ParticleRun, embedding_structure
 from analysis.explorer.sliders import OPENING_SEED, PARTICLES, ParticleSliders
 from analysis.explorer.theme import make_button
 from analysis.panels.colours import colour
-from analysis.panels.common_panels import token_points
+from analysis.panels.common_panels import EMBEDDING_EXPLANATION, token_points
 from analysis.panels.particle_panels import (
     ARROW_LENGTH,
+    PAIR_SUMS_EXPLANATION,
     cell_sums,
     pair_sum_points,
     scaled_arrows,
@@ -125,7 +126,14 @@ class ParticlesPage(LivePage):
             Points("chosen", accent, ("",), filled=hollow, size=_RING),
         ]
         title = "embedding and forces"
-        self.plot = LivePanel("embedding", title, layers, self.points, self.words)
+        self.plot = LivePanel(
+            "embedding",
+            title,
+            layers,
+            self.points,
+            self.words,
+            explanation=EMBEDDING_EXPLANATION,
+        )
         for event, reaction in (
             (PanStart, self.grab),
             (Pan, self.drag),
@@ -133,15 +141,20 @@ class ParticlesPage(LivePage):
             (Tap, self.choose),
         ):
             self.plot.plot.on_event(event, reaction)
-        blank = ("",) * MAP_SIDE
-        name, note = "pair_sums", "coloured by modular sum"
         sums: Points | Image = pair_sum_points("sums", n, all_pairs(n))
+        note = "coloured by modular sum"
         if self.dense:
-            sums, name = Image("sums", 0.0, 1.0, blank, blank), "sums"
+            blank = ("",) * MAP_SIDE
+            sums = Image("sums", 0.0, 1.0, blank, blank)
             note = "log of their density, relative to the largest"
-        limits = (-5.0, 5.0)
         panel = LivePanel(
-            name, "pair sums", [sums], self.pair_sums, limits=limits, note=note
+            "pair_sums",
+            "pair sums",
+            [sums],
+            self.pair_sums,
+            limits=(-5.0, 5.0),
+            note=note,
+            explanation=PAIR_SUMS_EXPLANATION,
         )
         return [self.plot, panel]
 

@@ -15,7 +15,7 @@ from analysis.explorer.live_page import LivePage
 from analysis.explorer.live_run import EPOCHS_PER_STEP, TrainingRun, embedding_structure
 from analysis.explorer.sliders import TrainingSliders
 from analysis.panels.colours import class_colours, colour, pale_colours
-from analysis.panels.particle_panels import pair_sum_points
+from analysis.panels.particle_panels import PAIR_SUMS_EXPLANATION, pair_sum_points
 from analysis.panels.scene import Map, Points
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, modular_sum, training_pairs
@@ -74,6 +74,7 @@ class TrainingPage(LivePage):
             lambda: run.accuracies,
             (-6.0, 6.0),
             note=note,
+            explanation=PAIR_SUMS_EXPLANATION,
         )
         particles = token_panel(
             "embedding",

@@ -160,8 +160,7 @@ class RunsPage:
         if s.panels == NO_CHOICE:
             notes.append("no panel is chosen")
         elif not drawn:
-            of_runs = ([panel.name for panel in scene.panels] for scene in scenes)
-            drawn = default_panel_names(*of_runs)
+            drawn = default_panel_names(scenes)
         keep = "file" not in changed and self.screen is not None
         self._show(Screen(scenes, drawn, self.bar, self.status, s.step, keep, names))
         has_scores = any(entry.loss is not None for entry in entries)

@@ -12,7 +12,7 @@ import numpy as np
 from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Row, UIElement
 
 from analysis.explorer.bokeh_panels import MARKED_EVENTS, event_text, make_bokeh_panel
-from analysis.explorer.codec import changing_layers, encode_layer, frames_to_send
+from analysis.explorer.codec import encode_layer, frames_to_send
 from analysis.explorer.theme import html_template, script, style_sheet, text_div
 from analysis.explorer.timeline import make_timeline
 from analysis.panels.common_panels import join_notes
@@ -207,16 +207,12 @@ class Screen:
     def buffers(self, lane: int, maps: bool, kept: np.ndarray) -> dict[str, np.ndarray]:
         """The buffers by lane/array of the maps of a run, or of its other layers, at
         some of the kept frames."""
-        scene = self.scenes[lane]
-        layers = {
-            name: layer
-            for name, layer in changing_layers(scene, self.panels).items()
-            if isinstance(layer, Map) == maps
-        }
-        arrays = scene.compute_arrays(self.frames[lane][kept], list(layers))
+        layers = self.scenes[lane].changing_layers(self.panels)
+        frames = self.frames[lane][kept]
         return {
-            f"{lane}/{name}": encode_layer(layer, arrays[name])
-            for name, layer in layers.items()
+            f"{lane}/{layer.array}": encode_layer(layer, layer.values(frames))
+            for layer in layers
+            if isinstance(layer, Map) == maps
         }
 
     def script(self, then: str) -> str:
