@@ -106,7 +106,7 @@ def circuit_table(result: xr.Dataset, ideal: int) -> pd.DataFrame:
     """A row for each label: number of runs, exact 95% interval of their fraction, t
     intervals of means over runs.
 
-    found: result of `measure_circuits`; ideal: the number of clusters of an ideal
+    result: that of `measure_circuits`; ideal: the number of clusters of an ideal
     circuit."""
     positions = ("counting", "other_counting")
     measures = {

@@ -167,7 +167,7 @@ def batched_sequence_embeddings(
     Parameters
     ----------
     network : ClusteringHead
-    found : dict of tensors, (..., *shape)
+    result : dict of tensors, (..., *shape)
         Float64 weights with any leading axes.
     tokens : array, (sequence, position)
 

@@ -100,7 +100,7 @@ class ParticleRun(LiveRun):
         """Put a particle at a position (axis,) and normalise; the others react in the
         next step.
 
-        among: positions of all particles (token, axis); default: the current ones.
+        among: positions of all particles (token, axis), by default the current ones.
         """
         moved = (self.embedding if among is None else among).copy()
         moved[token] = position

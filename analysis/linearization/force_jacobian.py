@@ -334,8 +334,9 @@ def constrained_field(
     """The normalised motion G and its Jacobian in the basis of `free_directions`, from
     the field that is followed.
 
-    jacobian: (..., mode, mode), NaN for embeddings in which the variance to be kept is
-    zero, and in the rows and columns of modes that an embedding has fewer than others.
+    The Jacobian, (..., mode, mode), is NaN for embeddings in which the variance to be
+    kept is zero, and in the rows and columns of modes that an embedding has fewer than
+    others.
     """
     x = np.asarray(embedding, dtype=np.float64)
     n, dim = x.shape[-2:]

@@ -28,7 +28,7 @@ def plot_circuits(result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
     """Label counts, attention against leaks, attention maps of one run, and learning
     phases.
 
-    found: from `measure_circuits` for the trajectory.
+    result: from `measure_circuits` for the trajectory.
     """
     drawn, panels = new_panels([2, 2, 1, 1, 2])
     _draw_label_counts(panels[0], result)

@@ -55,7 +55,7 @@ def plot_gradient_norms(
     """Draw the loss, the accuracy and the gradient norms of a run, and below them the
     statistics of all runs.
 
-    found: from `peak_coincidence`. run: run index. Of more than eight layers those with
+    result: from `peak_coincidence`. run: run index. Of more than eight layers those with
     the largest norms are drawn."""
     runs = f"run {run} (seed {int(trajectory['seed'][run])}), then all runs"
     layers = trajectory.sizes["layer"]
