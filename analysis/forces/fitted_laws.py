@@ -195,14 +195,14 @@ def frame_r_squared(moments: Moments) -> np.ndarray:
     scale = np.where(scale > 0, scale, 1)
     normal = moments.gram / scale[..., None] / scale[..., None, :]
     scaled = np.nan_to_num(moments.product / scale)
-    einsum = np.einsum(
+    r_squared = np.einsum(
         "...f,...fg,...g->...",
         scaled,
         np.linalg.pinv(normal, rcond=1e-9, hermitian=True),
         scaled,
     )
     return np.where(
-        np.isfinite(moments.product).all(axis=-1), np.clip(einsum, 0, 1), np.nan
+        np.isfinite(moments.product).all(axis=-1), np.clip(r_squared, 0, 1), np.nan
     )
 
 

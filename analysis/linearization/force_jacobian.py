@@ -349,8 +349,8 @@ def constrained_field(
         inner = (x * field.force).sum(axis=axes, keepdims=True)
         pull = np.broadcast_to(ratio(inner, size), (*x.shape[:-2], 1, dim))
     basis = free_directions(x, settings)
-    broadcast_to = np.broadcast_to(pull, x.shape).reshape(*x.shape[:-2], n * dim)
-    by_basis = field.jacobian @ basis - broadcast_to[..., None] * basis
+    pulls = np.broadcast_to(pull, x.shape).reshape(*x.shape[:-2], n * dim)
+    by_basis = field.jacobian @ basis - pulls[..., None] * basis
     return LinearizedField(centred - pull * x, np.swapaxes(basis, -1, -2) @ by_basis)
 
 

@@ -136,12 +136,12 @@ def peak_coincidence(
                 norm[1:], -np.diff(one.falling)
             )
             tally.add_correlation((run, layer), correlation, offsets, lags)
-    merge = _match_statistics(tally, layers, kinds).merge(
+    statistics = _match_statistics(tally, layers, kinds).merge(
         _correlation_statistics(tally, layers, lags)
     )
     event_counts = (("run", "kind"), tally.total[:, 0], dimensionless("events"))
     meaning = dimensionless("peaks of the gradient norm")
-    return merge.assign(
+    return statistics.assign(
         events=event_counts, peaks=(("run", "layer"), tally.peaks, meaning)
     ).assign_coords(seed=("run", trajectory["seed"].values))
 

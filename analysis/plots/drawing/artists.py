@@ -185,7 +185,7 @@ def _add_paths(
     axes: Axes, paths: Sequence[Path], area: float, count: int, **style: Any
 ) -> PathCollection:
     """Add `count` paths with sizes in points; their positions are set later."""
-    pathcollection = PathCollection(
+    marks = PathCollection(
         paths,
         [area],
         offsets=np.full((count, 2), np.nan),
@@ -193,9 +193,9 @@ def _add_paths(
         animated=True,
         **style,
     )
-    pathcollection.set_transform(IdentityTransform())
-    axes.add_collection(pathcollection, autolim=False)
-    return pathcollection
+    marks.set_transform(IdentityTransform())
+    axes.add_collection(marks, autolim=False)
+    return marks
 
 
 class _LabelsArtist:
