@@ -79,7 +79,8 @@ def make_bokeh_panel(
             assert scene is not None
             part |= _add_curves(plot, panel, layer, scene, at)
         else:
-            values, part["array"] = arrays[layer.array], layer.array
+            values = arrays[layer.array]
+            part["array"] = layer.array
             if isinstance(layer, Points):
                 part |= _add_points(plot, layer, values)
             elif isinstance(layer, Arrows):
@@ -160,7 +161,8 @@ def panel_heading(panel: Panel) -> models.Div:
 
 def _caption(panel: Panel) -> str:
     """What axes and colours mean, as HTML."""
-    swatches, axes = [], [panel.y_label, panel.x_label]
+    swatches = []
+    axes = [panel.y_label, panel.x_label]
     if panel.equal:
         axes = axes[::-1]
     for layer in panel.layers:

@@ -20,8 +20,11 @@ from analysis.panels.common_panels import MAX_FRAMES, evenly_spaced_indices
 from analysis.panels.contours import mark_contours
 from analysis.panels.scene import Arrows, ChangingLayer, Image, Map, Points, Scene
 
-IMAGE_GAP, IMAGE_LEVELS = 255, 254
-"""Level that marks a missing value of an image, and highest level of other values."""
+IMAGE_GAP = 255
+"""Level that marks a missing value of an image."""
+
+IMAGE_LEVELS = 254
+"""Highest level of other values."""
 
 _MAX_BYTES = 256 << 20
 """Maximum total size of the buffers in bytes; of a larger run, fewer frames are

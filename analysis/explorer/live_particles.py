@@ -59,7 +59,8 @@ _RING = 12.0
 class ParticlesPage(LivePage):
     """Sliders, buttons and figures of one run of particles."""
 
-    unit, at_once = "step", 1
+    unit = "step"
+    at_once = 1
     note = (
         "Drag a particle, or choose one and move it with the buttons or the arrow keys."
     )
@@ -109,7 +110,8 @@ class ParticlesPage(LivePage):
         return [*widgets, Row(self.token, *buttons, css_classes=["arrow-keys"]), note]
 
     def begin(self) -> None:
-        n, self.held = self.run.settings.n, None
+        n = self.run.settings.n
+        self.held = None
         self.dense = shown_as_density(n)
         if len(self.token.options) != n:
             self.token.update(options=list(map(str, range(n))), value="0")
@@ -224,7 +226,8 @@ class ParticlesPage(LivePage):
 
     def pair_sums(self, panel: LivePanel) -> dict[str, np.ndarray]:
         """The pair sums, or an image of their density."""
-        plane, pairs = self.plane(), all_pairs(self.run.settings.n)
+        plane = self.plane()
+        pairs = all_pairs(self.run.settings.n)
         sums = self.run.embedding[pairs].sum(axis=1)
         if plane.heights is not None:  # one axis: pair sums have separate heights
             ranks = modular_sum(pairs, self.run.settings.n)
@@ -253,7 +256,8 @@ class ParticlesPage(LivePage):
         return self.structure.words + note
 
     def remark(self) -> str:
-        n, settings = self.run.settings.n, self.settings
+        n = self.run.settings.n
+        settings = self.settings
         if self.preparing:
             return f"; N = {settings.n}, D = {settings.dim}: kernels are being compiled"
         usual = usual_step_size(n)
@@ -307,7 +311,8 @@ class ParticlesPage(LivePage):
         among: positions of all particles (token, axis) when a drag began; if each move
         starts from them, repeated normalisation during the drag does not contract the
         other particles."""
-        token, plane = int(self.token.value), self.plane()
+        token = int(self.token.value)
+        plane = self.plane()
         position = self.run.embedding[token]
         self.run.place(
             token, position + (place - position @ plane.basis.T) @ plane.basis, among

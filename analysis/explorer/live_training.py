@@ -41,7 +41,8 @@ class TrainingPage(LivePage):
 
     def _trained(self) -> np.ndarray:
         """Which pairs the network trains on, (pair,) bool."""
-        settings, seed = self.run.settings, np.array([self.run.seed])
+        settings = self.run.settings
+        seed = np.array([self.run.seed])
         return training_pairs(settings.n, settings.train_pairs, seed)[0]
 
     def panel_key(self) -> tuple[int, bytes]:
@@ -49,7 +50,9 @@ class TrainingPage(LivePage):
 
     def make_panels(self) -> list[LivePanel]:
         """Pair sums of the training split are filled."""
-        run, n, count = self.run, self.run.settings.n, len(self._trained())
+        run = self.run
+        n = self.run.settings.n
+        count = len(self._trained())
         names = tuple(f"predicted class {c}" for c in range(n))
         sums = pair_sum_points("sums", n, all_pairs(n), self._trained(), 2.0)
         ink = np.tile(to_rgb(colour("ink")), (count, 1))

@@ -102,7 +102,8 @@ class Screen:
 
         keep: whether the browser keeps its position, if that is in the same unit of
         time. files: name of the file of each run, for the names of pictures."""
-        self.scenes, self.panels = match_limits(scenes), list(panels)
+        self.scenes = match_limits(scenes)
+        self.panels = list(panels)
         self.frames = [frames_to_send(scene, panels) for scene in scenes]
         self.facts = list(map(facts_line, scenes, self.frames))
         self.line = make_timeline(scenes, self.frames)
@@ -133,7 +134,9 @@ class Screen:
 
     def _grid(self, lane: int) -> UIElement:
         """The panels of a run; of two systems, those of both come first."""
-        scene, first, two = self.scenes[lane], self.first_frames[lane], self.is_pair
+        scene = self.scenes[lane]
+        first = self.first_frames[lane]
+        two = self.is_pair
         clock = scene.clock[self.frames[lane]].astype(np.float64)
         shared = {panel.name for panel in self.scenes[-1 - lane].panels}
         panels = [panel for panel in scene.panels if panel.name in self.panels]
@@ -159,7 +162,8 @@ class Screen:
         heading: list[UIElement] = []
         if two:  # of one run, the page shows the title above
             rule = {"border_bottom": "2px solid var(--accent)", "font_weight": "650"}
-            words, place = f"{_RUN_NAMES[lane]}: {scene.title}", (0, 8, 3, 2)
+            words = f"{_RUN_NAMES[lane]}: {scene.title}"
+            place = (0, 8, 3, 2)
             title = text_div(words, 15, margin=place, **rule)
             heading = [title, text_div(self.facts[lane], 12, "muted", place)]
         return Column(children=[*heading, wall], sizing_mode="stretch_width")
@@ -170,7 +174,8 @@ class Screen:
         return len(self.scenes) > 1
 
     def _lane(self, lane: int, file: str) -> dict[str, Any]:
-        scene, frames = self.scenes[lane], self.frames[lane]
+        scene = self.scenes[lane]
+        frames = self.frames[lane]
         return {
             "frames": self.line.frames[lane],
             "steps": scene.steps[frames].astype(np.float64),

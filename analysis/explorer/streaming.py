@@ -49,7 +49,8 @@ class BufferStream:
 
     def begin(self, screen: Screen | None) -> None:
         """Send the buffers of a screen instead of any other; None stops sending."""
-        self.screen, self.unsent = screen, []
+        self.screen = screen
+        self.unsent = []
         if screen is not None:
             for lane, scene in enumerate(screen.scenes):
                 layers = scene.changing_layers(screen.panels)

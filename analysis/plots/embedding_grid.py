@@ -17,7 +17,9 @@ from analysis.plots.figure_files import in_style, new_figure
 from analysis.structures.circles_and_grids import structure_label
 from analysis.structures.projection import principal_plane
 
-_COLUMNS, _COLUMNS_IN_COLUMN, _MAX_PANELS = 5, 3, 20
+_COLUMNS = 5
+_COLUMNS_IN_COLUMN = 3
+_MAX_PANELS = 20
 _MAX_NUMBERED = 100
 _PANEL = 2.4
 """Largest width of a panel in inches."""
@@ -27,10 +29,13 @@ _PANEL = 2.4
 def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
     """Draw up to twenty embeddings (run, token, axis), with numbered tokens, coloured
     by number."""
-    drawn, style = embedding[:_MAX_PANELS], current_style()
+    drawn = embedding[:_MAX_PANELS]
+    style = current_style()
     columns = min(_COLUMNS_IN_COLUMN if style.column else _COLUMNS, len(drawn))
     rows = -(-len(drawn) // columns)
-    line, width, gap = style.text / 72, style.width, 0.1  # inches
+    line = style.text / 72  # inches
+    width = style.width
+    gap = 0.1
     side = min((width - gap) / columns - gap, _PANEL)
     note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
     words = textwrap.wrap(title + note, int(1.4 * width / line))

@@ -106,7 +106,9 @@ def _plot_run(
     return the entries of the legend."""
     one = trajectory.isel(run=run)
     series = loss_and_norm_series(trajectory.isel(run=[run]), config)[0]
-    falling, time, clock = series.falling, series.time, frame_clock(trajectory)
+    falling = series.falling
+    time = series.time
+    clock = frame_clock(trajectory)
     with_loss = "loss" in trajectory
     if with_loss:
         _plot_metrics(panels[0], panels[1], one, time)
@@ -248,7 +250,8 @@ def _plot_fractions(axes: Axes, result: xr.Dataset, kind: str) -> None:
         [result[name].values for name in ("share", "share_low", "share_high")], axis=-1
     )
     places = np.arange(len(percentage))
-    muted, second = colours.colour("muted"), colours.series_colours()[3]
+    muted = colours.colour("muted")
+    second = colours.series_colours()[3]
     events = int(np.nanmax(result["total"].values, initial=0))
     if events:
         label = "with a peak (95%)"

@@ -132,7 +132,8 @@ def fit_transition(
         interval = interval._replace(value=0.0)
     if runs < _FEWEST_RUNS:
         unknown = {"low": math.nan, "high": math.nan}
-        midpoint, interval = midpoint._replace(**unknown), interval._replace(**unknown)
+        midpoint = midpoint._replace(**unknown)
+        interval = interval._replace(**unknown)
     return TransitionFit(midpoint, interval)
 
 

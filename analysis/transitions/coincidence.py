@@ -160,7 +160,8 @@ class _Tally(NamedTuple):
 
     @classmethod
     def empty(cls, runs: int, layers: int, kinds: int, lags: int) -> _Tally:
-        shape, shifted = (runs, layers, kinds), (len(SHIFT_BASELINES), layers)
+        shape = (runs, layers, kinds)
+        shifted = (len(SHIFT_BASELINES), layers)
         return cls(
             total=np.zeros(shape, int),
             matched=np.zeros(shape, int),
