@@ -3,7 +3,6 @@ D)."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 
 import numpy as np
@@ -34,25 +33,10 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
     columns = min(_COLUMNS_IN_COLUMN if style.column else _COLUMNS, len(drawn))
     rows = -(-len(drawn) // columns)
     line = style.text / 72  # inches
-    width = style.width
-    gap = 0.1
-    side = min((width - gap) / columns - gap, _PANEL)
+    row = min(style.width / columns, _PANEL) + 4 * line  # with the title of a panel
+    figure = new_figure(style.width, rows * row + 2 * line, layout="compressed")
     note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
-    words = textwrap.wrap(title + note, int(1.4 * width / line))
-    heading = (4.9 if style.column else 3.6) * line  # of a panel, three or two lines
-    top = 1.6 * len(words) * line + heading
-    height = top + rows * side + (rows - 1) * heading + gap
-    figure = new_figure(width, height)
-    margin = (width - columns * side - (columns - 1) * gap) / 2
-    figure.subplots_adjust(
-        left=margin / width,
-        right=1 - margin / width,
-        bottom=gap / height,
-        top=1 - top / height,
-        wspace=gap / side,
-        hspace=heading / side,
-    )
-    figure.suptitle("\n".join(words), y=1 - 0.5 * line / height, va="top")
+    figure.suptitle(title + note)
     for panel, (x, seed) in enumerate(zip(drawn, seeds, strict=False)):
         axes = figure.add_subplot(rows, columns, panel + 1)
         draw_tokens(axes, principal_plane(x))
