@@ -334,8 +334,9 @@ def constrained_field(
     """The normalised motion G and its Jacobian in the basis of `free_directions`, from
     the field that is followed.
 
-    jacobian: (..., mode, mode), NaN for embeddings in which the variance to be kept is
-    zero, and in the rows and columns of modes that an embedding has fewer than others.
+    The Jacobian, (..., mode, mode), is NaN for embeddings in which the variance to be
+    kept is zero, and in the rows and columns of modes that an embedding has fewer than
+    others.
     """
     x = np.asarray(embedding, dtype=np.float64)
     n, dim = x.shape[-2:]
@@ -348,8 +349,8 @@ def constrained_field(
         inner = (x * field.force).sum(axis=axes, keepdims=True)
         pull = np.broadcast_to(ratio(inner, size), (*x.shape[:-2], 1, dim))
     basis = free_directions(x, settings)
-    broadcast_to = np.broadcast_to(pull, x.shape).reshape(*x.shape[:-2], n * dim)
-    by_basis = field.jacobian @ basis - broadcast_to[..., None] * basis
+    pulls = np.broadcast_to(pull, x.shape).reshape(*x.shape[:-2], n * dim)
+    by_basis = field.jacobian @ basis - pulls[..., None] * basis
     return LinearizedField(centred - pull * x, np.swapaxes(basis, -1, -2) @ by_basis)
 
 

@@ -101,8 +101,12 @@ def formation_rows(
 
 def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
     times, formed = _waiting_times(result, event, clock)
-    start, end, random, rare = NO_INTERVAL, NO_INTERVAL, math.nan, math.nan
-    median, median_of_formed = NO_INTERVAL, NO_INTERVAL
+    start = NO_INTERVAL
+    end = NO_INTERVAL
+    random = math.nan
+    rare = math.nan
+    median = NO_INTERVAL
+    median_of_formed = NO_INTERVAL
     if has_times(result.measures):
         median = kaplan_meier(times, formed).median
         median_of_formed = median_interval(times[formed])  # none of them is censored
