@@ -10,8 +10,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import Interrupted, TrajectoryError
-from dynamics.interruption import StepPacer
-from dynamics.loop import record_run, restore_state
+from dynamics.loop import StepPacer, record_run, restore_state
 from dynamics.observers import Observer, source_digests, with_observers
 from dynamics.provenance import (
     FIRST_BACKEND,

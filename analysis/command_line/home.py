@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dynamics.user_cache import absolute_folder
+from dynamics.folders import absolute_folder
 
 
 @contextmanager

@@ -4,8 +4,8 @@ run can be continued.
 A short run is written once. A longer one is written in parts
 (`dynamics.trajectory.parts`): each contains the frames since the previous part and the
 exact state at its end. When the run is finished, the parts are merged. Every file is
-written completely or not at all (`dynamics.trajectory.netcdf`), by one process at a
-time (`dynamics.trajectory.lock`)."""
+written completely or not at all, by one process at a time
+(`dynamics.trajectory.netcdf`)."""
 
 import contextlib
 import re
@@ -27,9 +27,9 @@ from dynamics.trajectory.description import (
     add_variable_attributes,
     final_variables,
 )
-from dynamics.trajectory.lock import hold_lock
 from dynamics.trajectory.netcdf import (
     StackedDatasets,
+    hold_lock,
     open_group,
     resolve_link,
     write_sealed_file,

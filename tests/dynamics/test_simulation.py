@@ -35,7 +35,7 @@ from dynamics.trajectory import (
     truncate_trajectory,
 )
 from dynamics.trajectory.description import RecordingSchedule
-from dynamics.trajectory.lock import trajectory_lock
+from dynamics.trajectory.netcdf import trajectory_lock
 from dynamics.trajectory.parts import closed_parts, part_file_name, parts_folder
 from tests.interruptions import interrupt_at
 
