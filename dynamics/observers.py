@@ -26,11 +26,9 @@ Observer = Callable[[Arrays], np.ndarray]
 _RETURN = "an array of finite numbers whose first axis is run"
 
 
-def source_digests(observe: Mapping[str, Observer] | None) -> str:
+def source_digests(observe: Mapping[str, Observer]) -> str:
     """The name of each observer and the SHA-256 of its source with what it takes from
-    outside, as JSON; empty without observers. Raises SettingsError."""
-    if not observe:
-        return ""
+    outside, as JSON. Raises SettingsError."""
     if not isinstance(observe, Mapping):
         allowed = "a dict: name -> function of a frame"
         raise SettingsError("observe", f"a {type(observe).__name__}", allowed)
@@ -161,13 +159,3 @@ class ObservedSystem:
                 values = values.astype(np.float32)
             values_of[name] = np.array(values)
         return values_of
-
-
-def with_observers(
-    system: System, observe: Mapping[str, Observer] | None, seeds: np.ndarray
-) -> System:
-    """The system with the values of observers in its frames, if there are observers.
-    Raises SettingsError."""
-    if not observe:
-        return system
-    return ObservedSystem(system, observe, seeds)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dynamics.divergence import LAST_FINITE_STEP
+from dynamics.external_systems import LAST_FINITE_STEP
 from dynamics.settings import SettingsError
 from dynamics.settings_checks import SETTINGS_NUMBERS, check_settings_class
 from dynamics.system import Arrays, State

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import xarray as xr
 
-from dynamics.ensemble import Ensemble
+from dynamics.ensemble import RUNS_FOLDER, Ensemble
 from dynamics.errors import TrajectoryError
 from dynamics.observers import Observer
 from dynamics.provenance import check_same_run
-from dynamics.run_checks import RUNS_FOLDER, find_finished_run
 from dynamics.settings import (
     RecordMode,
     Settings,
@@ -26,7 +25,7 @@ from dynamics.settings import (
     check_integer,
 )
 from dynamics.trajectory.reader import checkpoints, open_trajectory
-from dynamics.trajectory.recorder import remove_merged_parts
+from dynamics.trajectory.recorder import find_finished_run, remove_merged_parts
 
 MAX_POINTS = 100_000
 """Largest number of points of a sweep."""

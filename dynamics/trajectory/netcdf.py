@@ -29,7 +29,7 @@ import xarray as xr
 from filelock import FileLock, Timeout
 from xarray.backends import CachingFileManager, NetCDF4DataStore
 
-from dynamics.errors import RecordingError, TrajectoryError
+from dynamics.errors import RecordingError, SettingsError, TrajectoryError
 from dynamics.folders import expand_home
 from dynamics.trajectory.schema import must_be_finite
 
@@ -70,6 +70,35 @@ def resolve_link(path: str | Path) -> Path:
     folder in place of ``~``. Raises SettingsError."""
     path = expand_home(path)
     return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def check_trajectory_path(out: str | Path) -> Path:
+    """Check the path of a trajectory to be written; return it, or the target of a
+    symbolic link.
+
+    Raises SettingsError.
+    """
+    allowed = "the name of a file that ends in .nc and is no longer than 180 bytes"
+    names_folder = str(out).endswith(os.sep)
+    out = expand_home(out, "out")
+    try:
+        path = resolve_link(out)
+        short = (
+            len(path.name.encode()) <= 180
+        )  # the limit is 255; temporary files have longer names
+        named = (
+            path.suffix == ".nc"
+            and "\0" not in str(path)
+            and not names_folder
+            and not path.is_symlink()  # a loop
+        )
+        if path.exists() and not path.is_file():
+            allowed = f"a file; this is a {'folder' if path.is_dir() else 'device'}"
+        elif short and named:
+            return path
+    except (OSError, ValueError):
+        pass
+    raise SettingsError("out", out, allowed)
 
 
 # ----------------------------------------------------------------------------- the seal

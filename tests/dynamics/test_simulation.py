@@ -20,7 +20,6 @@ from dynamics import (
     ensemble,
     final_embedding,
     replay,
-    run_checks,
     run_path,
     simulate,
 )
@@ -330,7 +329,7 @@ HUGE = [
 def test_ensembles_that_do_not_fit_are_refused_before_they_are_allocated(
     amount, monkeypatch
 ):
-    monkeypatch.setattr(run_checks, "physical_memory", lambda: 16 * 2**30)
+    monkeypatch.setattr(ensemble, "physical_memory", lambda: 16 * 2**30)
     with pytest.raises(SettingsError, match="GiB"):
         run(**amount)
 
