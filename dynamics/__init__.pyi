@@ -1,4 +1,3 @@
-
 from .branching import branch as branch
 from .branching import branch_path as branch_path
 from .branching import final_embedding as final_embedding

@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynamics.external_systems import DivergenceGuard
+from dynamics.external_systems import (
+    DivergenceGuard,
+    check_first_step,
+    create_external_system,
+)
 from dynamics.folders import existing_folder
 from dynamics.loop import record_run
 from dynamics.observers import ObservedSystem, Observer, source_digests
@@ -37,12 +41,6 @@ from dynamics.system import (
     complete_settings,
     identify_system,
     system_class,
-)
-from dynamics.system_checks import (
-    check_first_step,
-    check_settings_instance,
-    check_system,
-    check_system_class,
 )
 from dynamics.trajectory.description import (
     RecordingSchedule,
@@ -189,7 +187,7 @@ class Ensemble(EnsembleArguments):
         seeds = self.seed + np.arange(self.runs)
         if self.settings.system not in SYSTEM_KINDS:
             external = create_external_system(identified.settings, identified.device)
-            check_first_step(external, seeds)
+            check_first_step(external, seeds[:2])
         if self.observe:
             system = ObservedSystem(system, self.observe, seeds)
         description = describe_run(system, identity, schedule.steps)
@@ -309,20 +307,6 @@ def create_system(
     MissingPackage."""
     identity = system_identity(settings, device, runs, backend)
     return build_system(identity, ensemble_width, clock)
-
-
-def create_external_system(settings: Any, device: str) -> System:
-    """An external system, after a check that it has all attributes and methods. Raises
-    SettingsError."""
-    factory = system_class(settings.system)
-    check_settings_instance(settings)
-    check_system_class(factory)
-    system = factory(settings, device)
-    if not hasattr(system, "backends"):
-        # a class that does not inherit from System may have been written before these
-        system.backends, system.backend_name = (), ""
-    check_system(system, getattr(factory, "__name__", "the system"))
-    return system
 
 
 # ------------------------------------------------------------------------------- checks

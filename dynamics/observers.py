@@ -16,12 +16,14 @@ import numpy as np
 
 from dynamics.settings import SettingsError
 from dynamics.system import Arrays, State, System
-from dynamics.system_checks import CHECKED_RUNS, RESERVED_NAMES
-from dynamics.trajectory.schema import VARIABLES
+from dynamics.trajectory.schema import RESERVED_NAMES, VARIABLES
 
 Observer = Callable[[Arrays], np.ndarray]
 """A function of one frame, name -> array (run, ...), that returns an array
 (run, ...)."""
+
+CHECKED_RUNS = 2
+"""Runs on whose first frame the observers are tried."""
 
 _RETURN = "an array of finite numbers whose first axis is run"
 
