@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn, TypeVar
@@ -20,10 +21,10 @@ from tyro import _errors as parse_errors
 
 from analysis.command_line import interrupts
 from analysis.command_line.help_texts import REGISTRY, command_description, option_names
-from analysis.command_line.home import home_folder
 from analysis.output.files import check_paths
 from analysis.panels.style import style_in_use
 from dynamics.errors import ReportedError, SettingsError, TrajectoryError
+from dynamics.folders import absolute_folder
 
 Options = TypeVar("Options")
 
@@ -62,7 +63,7 @@ def run_command(
                 options, program, inherited(sys.argv[1:]) if inherited else None
             )
             check_paths(chosen)
-            with home_folder(), _chosen_style(chosen):
+            with _home_folder(), _chosen_style(chosen):
                 main(chosen)
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -71,6 +72,26 @@ def run_command(
     except (Exception, KeyboardInterrupt) as error:
         _exit_with_message(error, options, chosen)
         raise
+
+
+@contextmanager
+def _home_folder() -> Iterator[None]:
+    """Give a user without a home folder a temporary one while a command runs: bokeh and
+    matplotlib look for their settings there."""
+    if absolute_folder("~") is not None:
+        yield
+        return
+    print(
+        "warning: the user has no home folder; compiled kernels are kept in a temporary"
+        " one while this command runs. Set the environment variable HOME",
+        file=sys.stderr,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HOME"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["HOME"]
 
 
 def _chosen_style(options: Any) -> AbstractContextManager[Any]:
