@@ -13,7 +13,7 @@ import torch
 import analysis
 import sims
 from analysis import clustering_heads
-from analysis.command_line.help_texts import option_names
+from analysis.command_line.help_texts import option_kinds
 from dynamics import (
     ModularSettings,
     ParticleSettings,
@@ -176,7 +176,8 @@ def options_of(command):
     """Names of the options and of the arguments without a name."""
     module = importlib.import_module(command)
     command_record = getattr(module, "ANALYSIS", None)
-    return option_names(command_record.options if command_record else module.Options)
+    kinds = option_kinds(command_record.options if command_record else module.Options)
+    return [list(names) for names in kinds]
 
 
 def words_of(line, *words):
@@ -218,6 +219,6 @@ def test_no_option_takes_any_hostile_value(refuses, line):
 def test_a_sweep_of_a_script_takes_no_hostile_value(refuses, folder, monkeypatch):
     options = script_sweep_options(load_script(folder / "own.py"))
     monkeypatch.setattr(sweeps, "compute_missing_runs", refuse_to_compute)
-    for name in option_names(options)[0]:
+    for name in option_kinds(options)[0]:
         for word in HOSTILE[::3]:
             refuses("sims.sweep", "own.py", f"--{name.replace('_', '-')}={word}")
