@@ -39,8 +39,8 @@ from dynamics.folders import absolute_folder
 
 Options = TypeVar("Options")
 
-_SAME_MEANING = {"steps": "epochs", "epochs": "steps"}
-"""Pairs of alternative options; a command has at most one of each pair."""
+_OTHER_UNIT = {"steps": "epochs", "epochs": "steps"}
+"""The option of another unit; a command has at most one of them."""
 
 _KINDS: dict[Any, str] = {
     int: "a whole number",
@@ -266,14 +266,15 @@ def _describe_kind(kind: Any) -> str:
 def _unknown_option(name: str, names: list[str]) -> SettingsError:
     """The error for an option that does not exist, with a similar one that does."""
     similar = difflib.get_close_matches(name, names, n=1)
-    other_unit = _SAME_MEANING.get(name, "")
+    other_unit = _OTHER_UNIT.get(name, "")
     if other_unit in names:
         similar = [other_unit]
     allowed = "an option"
     if similar:
         allowed = f"--{similar[0].replace('_', '-')}, or another option"
+    option = name if name.startswith("-") else "--" + name.replace("_", "-")
     found = "an option that does not exist here"
-    return SettingsError(name, found, f"{allowed} that --help lists")
+    return SettingsError(option, found, f"{allowed} that --help lists")
 
 
 def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None:
@@ -327,10 +328,18 @@ def _unnamed_file(error: ReportedError, chosen: Any) -> str:
 
 def _on_command_line(fields: str, options: type) -> str:
     """Names of fields as written on the command line; names of variables, classes and
-    members are not changed."""
-    positional = option_kinds(options)[1]
+    members are not changed.
+
+    The option of a setting may have another name (the class attribute `option_names` of
+    the options), and a number of steps may be given in epochs."""
+    options = subcommand_options(options, next(iter(sys.argv[1:]), ""))
+    named, positional = option_kinds(options)
+    other_names: Mapping[str, str] = getattr(options, "option_names", {})
     names = []
     for name in (word.strip() for word in fields.split(",")):
+        other = other_names.get(name, _OTHER_UNIT.get(name, name))
+        if name not in named and other in named:
+            name = other
         is_option = name.isidentifier() and name.islower()
         names.append(
             name.upper()

@@ -77,12 +77,10 @@ class SweepPoint(NamedTuple):
         except SettingsError as error:
             if error.field != "steps":
                 raise
-            unit = "epochs" if self.settings.epoch_steps else "steps"
-            one = max(1, self.settings.epoch_steps)
             allowed = (
                 f"a length recorded in {self.path}, a larger one, or another --folder"
             )
-            raise SettingsError(unit, self.steps // one, allowed) from None
+            raise SettingsError("steps", error.found, allowed) from None
 
     def is_finished(self) -> bool:
         """Whether another process has finished the trajectory."""

@@ -123,7 +123,7 @@ def find_finished_run(
             f"a recorded step of {path} (every {identity['every']}), another --out, or"
             " --overwrite"
         )
-        raise SettingsError("steps", steps, allowed)
+        raise SettingsError("steps", f"{steps} steps", allowed)
     remove_merged_parts(path, int(recorded[-1]), identity)
     return truncate_trajectory(trajectory, steps)
 
@@ -290,7 +290,7 @@ class FileRecorder(MemoryRecorder):
             allowed = (
                 f"at least {position}, which {self.path} has reached, or --overwrite"
             )
-            raise SettingsError("steps", self.schedule.steps, allowed)
+            raise SettingsError("steps", f"{self.schedule.steps} steps", allowed)
         self.part_begins = position
         with open_group(parts[-1].path if parts else self.path, "checkpoint") as states:
             last = states.isel(checkpoint=-1).load()
