@@ -31,6 +31,7 @@ from .linearization import loss_curvature as loss_curvature
 from .linearization import (
     measure_normalisation_margins as measure_normalisation_margins,
 )
+from .linearization import operator as operator
 from .progress_measures import grokking_phases as grokking_phases
 from .progress_measures import grokking_times as grokking_times
 from .progress_measures import measure_progress as measure_progress

@@ -12,8 +12,8 @@ from analysis.linearization.force_jacobian import (
     finite_eigenvalues,
     force_and_jacobian,
 )
-from analysis.linearization.hessians import training_objective
 from analysis.linearization.network_curvature import loss_curvature
+from analysis.linearization.training_loss import training_objective
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings

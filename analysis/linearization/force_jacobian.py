@@ -42,6 +42,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.linearization.curvature_operators import CurvatureOperator
 from analysis.linearization.eigenmodes import (
     StateModes,
     count_growing,
@@ -425,6 +426,19 @@ def force_spectra(
     }
     result = frame_dataset(trajectory, frames, _VARIABLES, sizes, jobs, spectra)
     return result.assign_attrs(lr=settings.step_size)
+
+
+def force_operator(frame: xr.Dataset) -> CurvatureOperator:
+    """The Jacobian of the total force at a trajectory of one frame. Raises
+    TrajectoryError as `force_spectra`."""
+    settings = read_settings(frame)
+    assert isinstance(settings, ParticleSettings)
+    pairs = _checked_pairs(settings)
+    x = frame["embedding"].transpose("run", "step", "token", "axis").values[0, 0]
+    jacobian = force_and_jacobian(x, settings, pairs).jacobian
+    return CurvatureOperator(
+        {"embedding": x.shape}, jacobian.__matmul__, lambda: jacobian, False
+    )
 
 
 def _checked_pairs(settings: ParticleSettings) -> PairList:

@@ -8,8 +8,6 @@ from .coefficient_tables import coefficient_columns as coefficient_columns
 from .coefficient_tables import coefficient_table as coefficient_table
 from .coefficient_tables import describe_chains as describe_chains
 from .frame_measures import sharpness as sharpness
-from .hessian_density import gauss_newton_loss as gauss_newton_loss
-from .hessian_density import lanczos_quadrature as lanczos_quadrature
 from .hessian_density import spectral_density as spectral_density
 from .langevin import ChainOptions as ChainOptions
 from .langevin import effective_draws as effective_draws
@@ -25,4 +23,3 @@ from .parameter_planes import loss_landscape as loss_landscape
 from .singular_values import effective_rank as effective_rank
 from .singular_values import weight_spectra as weight_spectra
 from .stability_limits import edge_of_stability as edge_of_stability
-from .training_loss import training_model as training_model

@@ -19,9 +19,9 @@ import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
 from analysis.linearization.frame_results import model_attributes
+from analysis.linearization.training_loss import training_model
 from analysis.loss_geometry.frame_measures import few_threads
 from analysis.loss_geometry.parameter_planes import losses_at
-from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import labelled
 from analysis.output.tables import Column
 from dynamics.recording.model_file import ModelFile

@@ -18,10 +18,10 @@ import torch
 import xarray as xr
 
 from analysis.linearization.frame_results import Variables
-from analysis.linearization.hessians import lanczos
-from analysis.linearization.model_spectrum import model_hessian
+from analysis.linearization.loss_operators import hessian_operator
+from analysis.linearization.operator_spectra import spectrum_ends
+from analysis.linearization.training_loss import ExampleLoss
 from analysis.loss_geometry.frame_measures import measure_frames
-from analysis.loss_geometry.training_loss import ExampleLoss
 from dynamics.networks.derivatives import mapped_gradient, value_and_gradient
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel
@@ -153,8 +153,8 @@ def _measure_frame(
     gram = noise @ noise.T if len(noise) < len(row) else noise.T @ noise
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)
     eigenvalues = np.pad(eigenvalues, (0, max(0, modes - len(gram))))
-    product = model_hessian(model, 0, frame)
-    pairs = lanczos(product, len(row), modes, "LA", TOLERANCE, max(40, BASIS * modes))
+    hessian = hessian_operator(model, 0, frame)
+    pairs = spectrum_ends(hessian, modes, "LA", TOLERANCE, max(40, BASIS * modes))
     vectors = pairs.vectors[:, ::-1]
     along = np.square(noise @ vectors).sum(axis=0)
     trace, squared = eigenvalues.sum(), float(mean @ mean)

@@ -15,8 +15,8 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.linearization.frame_results import model_attributes
+from analysis.linearization.training_loss import training_model
 from analysis.loss_geometry.frame_measures import few_threads
-from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import labelled, results_until_interrupted
 from analysis.output.tables import Column
 from analysis.statistics.division import ratio

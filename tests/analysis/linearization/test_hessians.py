@@ -1,5 +1,5 @@
-"""Hessians in closed form against products with vectors, curvlinops and finite
-differences; curvature of a run."""
+"""Hessians in closed form against those of torch and of curvlinops; curvature of a
+run."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,12 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from analysis.linearization import clustering_head_hessian, hessians, network_curvature
-from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
-from analysis.linearization.hessians import (
-    dense_hessian,
-    extreme_eigenpairs,
+from analysis.linearization import (
+    clustering_head_hessian,
+    network_curvature,
     training_objective,
 )
+from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
 from analysis.linearization.network_curvature import (
     flat_weight_pairs,
     loss_curvature,
@@ -55,10 +54,9 @@ def off(result, expected):
 
 
 def closed_form_error(network, row, seed=0):
-    """Difference between the Hessian in closed form and that of products with unit
-    vectors."""
+    """Difference between the Hessian in closed form and that of torch."""
     objective = training_objective(network, seed)
-    return off(objective.hessian(row), dense_hessian(objective.loss, row))
+    return off(objective.hessian(row), torch.func.hessian(objective.loss)(row))
 
 
 class Module(torch.nn.Module):
@@ -145,7 +143,7 @@ def test_hessians_in_closed_form_are_those_of_curvlinops(settings):
     seed=st.integers(0, 99),
 )
 @examples(max_examples=25)
-def test_hessians_of_small_heads_are_those_of_products(
+def test_hessians_of_small_heads_are_those_of_torch(
     vocab, more, length, dim, hidden, norm, activation, biases, bias, seed
 ):
     settings = SparseSettings(
@@ -252,57 +250,6 @@ def test_products_with_the_own_transpose_are_added(rows, generator):
     assert_allclose(total, 1 + x @ x.T, atol=1e-12)
 
 
-def quadratic(matrix):
-    return lambda row: row @ matrix @ row / 2 + row.sum()
-
-
-def test_extreme_eigenpairs_and_the_trace_of_a_planted_hessian(generator):
-    values = np.concatenate(
-        [[-3.0, -2.0, -1.0], np.linspace(-0.1, 0.1, 114), [5.0, 6.0, 7.0]]
-    )
-    turn = np.linalg.qr(generator.standard_normal((120, 120)))[0]
-    matrix = torch.from_numpy((turn * values) @ turn.T)
-    loss, row = quadratic(matrix), torch.from_numpy(generator.standard_normal(120))
-    assert off(dense_hessian(loss, row), matrix) < 1e-13
-    result = extreme_eigenpairs(loss, row, 3)
-    assert_allclose(result.values, [-3, -2, -1, 5, 6, 7], atol=1e-10)
-    cosines = np.abs(
-        (np.asarray(result.vectors) * turn[:, [0, 1, 2, 117, 118, 119]]).sum(axis=0)
-    )
-    assert_allclose(cosines, 1, atol=1e-8)
-    estimate = hessians.estimate_trace(loss, row, 4000)
-    assert abs(estimate.value - values.sum()) < 4 * estimate.error
-    off_diagonal = (matrix**2).sum() - (torch.diag(matrix) ** 2).sum()
-    assert estimate.error == pytest.approx(
-        np.sqrt(2 * float(off_diagonal) / 4000), rel=0.1
-    )
-    exact = hessians.estimate_trace(
-        quadratic(torch.diag(torch.arange(1.0, 9.0, dtype=torch.float64))), row[:8]
-    )
-    assert (exact.value, exact.error) == (36, 0)
-    with pytest.raises(ValueError, match="count: found 60"):
-        extreme_eigenpairs(loss, row, 60)
-    with pytest.raises(ValueError, match="probes: found 1"):
-        hessians.estimate_trace(loss, row, 1)
-
-
-def test_eigenpairs_that_are_not_found_are_nan(generator, monkeypatch):
-    row = torch.from_numpy(generator.standard_normal(50))
-    flat = extreme_eigenpairs(lambda row: row.sum() + 0 * (row**2).sum(), row, 2)
-    assert_array_equal(flat.values, [0, 0, 0, 0])
-    assert np.isnan(flat.vectors).all()
-    monkeypatch.setattr(hessians, "_MAX_RESTARTS", 1)
-    square = torch.from_numpy(generator.standard_normal((400, 400)))
-    lost = extreme_eigenpairs(
-        quadratic(square + square.T), torch.ones(400, dtype=torch.float64), 2
-    )
-    assert np.isnan(lost.values).all()
-    assert lost.vectors.shape == (400, 4)
-    assert np.isnan(
-        extreme_eigenpairs(lambda row: (row**2).sum() * torch.nan, row, 1).values
-    ).all()
-
-
 def test_movement_fractions_are_squares_of_cosines(generator):
     turn = np.linalg.qr(generator.standard_normal((9, 9)))[0]
     result = movement_fractions(turn, 2 * turn[:, 3] - 1e-3 * turn[:, 5])
@@ -329,9 +276,8 @@ def test_spectra_layers_and_traces_are_those_of_the_hessian(trained):
     rows = flat_weight_pairs(trained, network, [0, 3])
     for run, frame in np.ndindex(3, 2):
         here = result.isel(run=run, step=frame)
-        hessian = dense_hessian(
-            training_objective(network, run).loss, torch.from_numpy(rows[run, frame, 0])
-        )
+        loss = training_objective(network, run).loss
+        hessian = torch.func.hessian(loss)(torch.from_numpy(rows[run, frame, 0]))
         values, vectors = np.linalg.eigh(hessian.numpy())
         assert_allclose(here["eigenvalue"], values, atol=1e-12 * values[-1])
         assert (here["trace"], here["sharpness"]) == pytest.approx(

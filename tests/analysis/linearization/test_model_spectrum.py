@@ -14,15 +14,9 @@ from numpy.testing import assert_allclose
 import dynamics
 from analysis import curvature
 from analysis.linearization import model_spectrum, model_spectrum_table
-from analysis.linearization.hessians import ExtremeEigenpairs, dense_hessian
-from analysis.linearization.model_spectrum import (
-    SpectrumOptions,
-    hessian_product,
-    hutchinson_trace,
-    model_curvature,
-    relative_residuals,
-    spectrum_ends,
-)
+from analysis.linearization.loss_operators import hessian_operator
+from analysis.linearization.model_spectrum import SpectrumOptions, model_curvature
+from analysis.linearization.operator_spectra import estimate_trace
 from dynamics.errors import TrajectoryError
 from dynamics.networks.derivatives import differentiable_twice
 from dynamics.recording.model_loss import ModelLoss, RecordedModel, load_loss
@@ -108,9 +102,8 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
     assert recorded_model.size > 500
     with differentiable_twice():
         row = recorded_model.row(0, 1)
-        values, vectors = torch.linalg.eigh(
-            dense_hessian(recorded_model.losses(0, 1)[0], row)
-        )
+        ours = hessian_operator(recorded_model, 0, 1)
+        values, vectors = torch.linalg.eigh(torch.from_numpy(ours.matrix))
         expected = values.numpy()[[0, 1, 2, -3, -2, -1]]
         assert_allclose(result["eigenvalue"], expected, rtol=1e-5)
         assert (result["residual"] < 1e-6).all()
@@ -134,10 +127,10 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
             [(PAIRS, LABELS)],
             check_deterministic=False,
         )
-        ours = hessian_product(recorded_model.losses(0, 1), row)
         for vector in vectors.T[[0, -1]]:
             theirs = operator @ vector.contiguous()
-            assert (ours(vector) - theirs).norm() < 1e-12 * values[-1]
+            difference = ours @ vector.numpy() - theirs.numpy()
+            assert np.linalg.norm(difference) < 1e-12 * values[-1]
 
 
 def planted(values, generator):
@@ -146,31 +139,6 @@ def planted(values, generator):
     turn = np.linalg.qr(generator.standard_normal((len(values), len(values))))[0]
     matrix = torch.from_numpy((turn * values) @ turn.T)
     return lambda vector: matrix @ vector, turn
-
-
-def test_eigenvalues_near_zero_and_equal_ones_are_found(generator):
-    """A spectrum without negative eigenvalues, most of which are zero."""
-    values = np.concatenate([np.zeros(190), [1e-9, 0.1, 2.0, 2.0, 3.0]])
-    product, _ = planted(values, generator)
-    pairs, scale = spectrum_ends(product, len(values), 6, "BE", 1e-8, 40)
-    assert scale == pytest.approx(3, rel=0.02)
-    assert_allclose(pairs.values, [0, 0, 0, 2, 2, 3], atol=1e-8)
-    assert (relative_residuals(product, pairs, scale) < 1e-8).all()
-    wrong = ExtremeEigenpairs(pairs.values + 0.3, pairs.vectors)
-    assert_allclose(relative_residuals(product, wrong, 3.0), 0.1, rtol=1e-6)
-
-
-def test_the_estimated_trace_has_its_standard_error(generator):
-    values = generator.standard_normal(60)
-    product, _ = planted(values, generator)
-    trace, error = hutchinson_trace(product, 60, 3000)
-    assert abs(trace - values.sum()) < 4 * error
-    matrix = np.stack(
-        [product(column).numpy() for column in torch.eye(60, dtype=torch.float64)]
-    )
-    off_diagonal = np.square(matrix).sum() - np.square(np.diag(matrix)).sum()
-    assert error == pytest.approx(np.sqrt(2 * off_diagonal / 3000), rel=0.1)
-    assert hutchinson_trace(lambda vector: 3 * vector, 7, 2) == (21, 0)
 
 
 @pytest.fixture
@@ -255,10 +223,7 @@ def test_second_moments_are_those_of_the_optimizer_and_precondition_the_hessian(
         trajectory, given, [0, 4], SpectrumOptions(eigenvalues=1)
     ).isel(run=0)
     recorded_model = RecordedModel(trajectory, given)
-    with differentiable_twice():
-        hessian = dense_hessian(
-            recorded_model.losses(0, 4)[0], recorded_model.row(0, 4)
-        ).numpy()
+    hessian = hessian_operator(recorded_model, 0, 4).matrix
     moments = np.concatenate(
         [
             trajectory[f"second_moment.{name}"][0, 4].values.ravel()
@@ -581,12 +546,12 @@ def test_an_interrupted_command_writes_the_frames_that_are_measured(
     traces = []
 
     def interrupt_the_second(*words):
-        traces.append(hutchinson_trace(*words))
+        traces.append(estimate_trace(*words))
         if len(traces) == 2:
             signal.raise_signal(signal.SIGINT)
         return traces[-1]
 
-    monkeypatch.setattr(model_spectrum, "hutchinson_trace", interrupt_the_second)
+    monkeypatch.setattr(model_spectrum, "estimate_trace", interrupt_the_second)
     words = (
         "--loss",
         tmp_path / "my_loss.py",

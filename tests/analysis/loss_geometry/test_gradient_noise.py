@@ -5,8 +5,9 @@ import pytest
 import torch
 
 import dynamics
-from analysis.linearization.hessians import dense_hessian
-from analysis.loss_geometry import gradient_noise, training_model
+from analysis import operator
+from analysis.linearization import training_model
+from analysis.loss_geometry import gradient_noise
 from dynamics import ModelFile, ModularSettings
 from dynamics.settings import SettingsError
 
@@ -73,7 +74,7 @@ def test_a_network_has_the_noise_of_a_loop_over_its_pairs():
     noise = rows - rows.mean(axis=0)
     trace = np.square(noise).sum(axis=1).mean()
     assert result["noise_trace"] == pytest.approx(trace, rel=1e-9)
-    hessian = dense_hessian(model.losses(0, -1)[0], row).numpy()
+    hessian = operator(trained.isel(step=[-1])).matrix
     vectors = np.linalg.eigh(hessian)[1][:, -2:]
     along = np.square(noise @ vectors).sum() / np.square(noise).sum()
     assert result["noise_along_hessian"] == pytest.approx(along, rel=1e-3)

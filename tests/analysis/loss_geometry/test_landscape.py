@@ -9,11 +9,11 @@ import xarray as xr
 from numpy.testing import assert_allclose
 
 import dynamics
+from analysis.linearization import training_model
 from analysis.loss_geometry import (
     loss_barriers,
     loss_landscape,
     parameter_planes,
-    training_model,
 )
 from analysis.loss_geometry.parameter_planes import losses_at, random_plane
 from analysis.plots import plot_landscape

@@ -7,13 +7,13 @@ from numpy.testing import assert_array_equal
 from scipy.integrate import dblquad
 
 import dynamics
+from analysis.linearization import training_model
 from analysis.loss_geometry import (
     ChainOptions,
     effective_draws,
     learning_coefficients,
     sample_losses,
     sharpness,
-    training_model,
 )
 from dynamics import ModelFile, ModularSettings, SparseSettings
 from dynamics.settings import SettingsError, TransformerSettings
