@@ -9,7 +9,7 @@ import torch
 
 from analysis.linearization.force_jacobian import (
     constrained_field,
-    finite_eigenvalues,
+    eigenvalues,
     force_and_jacobian,
 )
 from analysis.linearization.network_curvature import loss_curvature
@@ -117,8 +117,6 @@ class Particles:
         force_and_jacobian(self.x, self.settings)
 
     def time_modes(self, n):
-        finite_eigenvalues(
-            constrained_field(
-                self.x, force_and_jacobian(self.x, self.settings), self.settings
-            ).jacobian
-        )
+        for x in self.x:
+            field = force_and_jacobian(x, self.settings)
+            eigenvalues(constrained_field(x, field, self.settings).jacobian)

@@ -83,6 +83,14 @@ class CurvatureOperator(LinearOperator):
         matrix = np.stack(columns, axis=-1)
         return (matrix + matrix.T) / 2 if self.is_symmetric else matrix
 
+    def eigh(self) -> tuple[np.ndarray, np.ndarray]:
+        """The eigenvalues of a symmetric matrix, ascending, and its eigenvectors."""
+        return np.linalg.eigh(self.matrix)
+
+    def eigvalsh(self) -> np.ndarray:
+        """The eigenvalues alone."""
+        return np.linalg.eigvalsh(self.matrix)
+
     def unflatten(self, vector: np.ndarray) -> dict[str, np.ndarray]:
         """A flat vector (parameter,) as arrays by the names of the parameters."""
         lengths = [math.prod(shape) for shape in self.shapes.values()]
@@ -94,7 +102,7 @@ class CurvatureOperator(LinearOperator):
 
     def scaled(self, factor: np.ndarray) -> CurvatureOperator:
         """The matrix with rows and columns multiplied by a factor (parameter,)."""
-        return CurvatureOperator(
+        return type(self)(
             self.shapes,
             lambda vector: factor * self.product(factor * vector),
             self.closed_form and (lambda: factor[:, None] * self.matrix * factor),
@@ -111,7 +119,7 @@ class CurvatureOperator(LinearOperator):
             whole[places] = vector
             return self.product(whole)[places]
 
-        return CurvatureOperator(
+        return type(self)(
             {name: self.shapes[name] for name in _matches(self.shapes, layers)},
             product,
             self.closed_form and (lambda: self.matrix[np.ix_(places, places)]),

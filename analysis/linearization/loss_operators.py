@@ -44,6 +44,18 @@ _CLOSED_FORMS = (ModularSettings.system, SparseSettings.system)
 """Systems whose Hessian has a closed form."""
 
 
+class LossOperator(CurvatureOperator):
+    """An operator whose whole spectrum is computed by torch, in as many threads as torch
+    has: numpy would use all cores in each of several threads."""
+
+    def eigh(self) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors = torch.linalg.eigh(torch.from_numpy(self.matrix))
+        return values.numpy(), vectors.numpy()
+
+    def eigvalsh(self) -> np.ndarray:
+        return torch.linalg.eigvalsh(torch.from_numpy(self.matrix)).numpy()
+
+
 def loss_operator(
     frame: xr.Dataset, kind: Kind, functions: ModelFile | None = None
 ) -> CurvatureOperator:
@@ -73,21 +85,21 @@ def hessian_operator(model: RecordedModel, run: int, frame: int) -> CurvatureOpe
     product = hessian_product(model.losses(run, frame), row)
     trajectory = model.trajectory
     if trajectory.attrs["system"] not in _CLOSED_FORMS:
-        return CurvatureOperator(model.shapes, product)
+        return LossOperator(model.shapes, product)
 
     def closed_form() -> np.ndarray:
         network: Any = network_of(trajectory)
         objective = training_objective(network, int(trajectory["seed"][run]))
         return objective.hessian(row).numpy()
 
-    return CurvatureOperator(model.shapes, product, closed_form)
+    return LossOperator(model.shapes, product, closed_form)
 
 
 def objective_operator(
     objective: ConstantAttentionHessian | ClusteringHeadHessian, row: torch.Tensor
 ) -> CurvatureOperator:
     """The Hessian of a training loss with a closed form at flat parameters."""
-    return CurvatureOperator(
+    return LossOperator(
         objective.network.shapes,
         hessian_product([objective.loss], row),
         lambda: objective.hessian(row).numpy(),
@@ -112,7 +124,7 @@ def gauss_newton_operator(model: RecordedModel, frame: int) -> CurvatureOperator
     Neural Computation 14, 1723). Raises SettingsError."""
     row = model.row(0, frame)
     loss = linear_logits_loss(model, row)
-    return CurvatureOperator(model.shapes, hessian_product([loss], row))
+    return LossOperator(model.shapes, hessian_product([loss], row))
 
 
 def linear_logits_loss(model: RecordedModel, row: torch.Tensor) -> FlatLoss:

@@ -123,14 +123,11 @@ def _whole_frame(
     values, vectors = whole_spectrum(hessian)
     fractions = movement_fractions(vectors, movement)
     negative = values < -NULL_MODE_TOLERANCE * np.abs(values).max()
-    layers = [
-        whole_spectrum(hessian.restricted([name])).values[[0, -1]]
-        for name in hessian.shapes
-    ]
+    layers = [hessian.restricted([name]).eigvalsh()[[0, -1]] for name in hessian.shapes]
     lowest, highest = np.transpose(layers)
     sharpness = values[-1]
     if not (rates == 1).all():
-        sharpness = whole_spectrum(hessian.scaled(np.sqrt(rates))).values[-1]
+        sharpness = hessian.scaled(np.sqrt(rates)).eigvalsh()[-1]
     return {
         "sharpness": sharpness,
         "trace": hessian.matrix.trace(),

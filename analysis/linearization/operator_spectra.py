@@ -61,10 +61,9 @@ def whole_spectrum(operator: CurvatureOperator) -> Eigenpairs:
     >>> whole_spectrum(rotation).values.imag.tolist()
     [1.0, -1.0]
     """
-    matrix = operator.matrix
     if operator.is_symmetric:
-        return Eigenpairs(*np.linalg.eigh(matrix))
-    values, vectors = np.linalg.eig(matrix)
+        return Eigenpairs(*operator.eigh())
+    values, vectors = np.linalg.eig(operator.matrix)
     order = np.lexsort((-values.imag, values.real))
     return Eigenpairs(values[order], vectors[:, order])
 
@@ -318,7 +317,7 @@ def spectral_measure(
         raise SettingsError("operator", "one that is not symmetric", "a symmetric one")
     size = operator.size
     if size <= whole:
-        values = np.linalg.eigvalsh(operator.matrix)
+        values = operator.eigvalsh()
         return SpectralMeasure(values, np.full(size, 1 / size), size)
     nodes = [_lanczos_quadrature(operator, steps, seed) for seed in range(probes)]
     values, weights = np.concatenate(nodes, axis=1)
