@@ -50,11 +50,11 @@ from analysis.linearization.loss_operators import (
     hessian_operator,
     preconditioned_operator,
 )
-from analysis.linearization.network_curvature import movement_fractions
 from analysis.linearization.operator_spectra import (
     SCALE_BASIS,
     estimate_trace,
     largest_eigenvalue,
+    movement_fractions,
     relative_residuals,
     spectrum_ends,
 )

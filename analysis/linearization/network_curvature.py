@@ -46,6 +46,7 @@ from analysis.linearization.loss_operators import objective_operator
 from analysis.linearization.operator_spectra import (
     estimate_trace,
     largest_eigenvalue,
+    movement_fractions,
     spectrum_ends,
     whole_spectrum,
 )
@@ -96,23 +97,6 @@ _VARIABLES: Variables = {
 _Network = ConstantAttention | ClusteringHead
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
-
-
-def movement_fractions(vectors: np.ndarray, movement: np.ndarray | None) -> np.ndarray:
-    """cos² of a movement (parameter,) with orthonormal columns (parameter, direction):
-    (direction,).
-
-    NaN for no movement, or one of length 0.
-
-    Examples
-    --------
-    >>> movement_fractions(np.eye(2), np.array([0.0, 3.0]))
-    array([0., 1.])
-    """
-    size = 0.0 if movement is None else np.linalg.norm(movement)
-    if movement is None or not size > 0:
-        return np.full(vectors.shape[1], np.nan)
-    return np.square(vectors.T @ (movement / size))
 
 
 def _whole_frame(

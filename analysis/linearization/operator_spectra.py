@@ -206,6 +206,23 @@ def relative_residuals(operator: CurvatureOperator, pairs: Eigenpairs) -> np.nda
     return errors / np.abs(pairs.values).max()
 
 
+def movement_fractions(vectors: np.ndarray, movement: np.ndarray | None) -> np.ndarray:
+    """cos² of a movement (parameter,) with orthonormal columns (parameter, direction):
+    (direction,).
+
+    NaN for no movement, or one of length 0.
+
+    Examples
+    --------
+    >>> movement_fractions(np.eye(2), np.array([0.0, 3.0]))
+    array([0., 1.])
+    """
+    size = 0.0 if movement is None else np.linalg.norm(movement)
+    if movement is None or not size > 0:
+        return np.full(vectors.shape[1], np.nan)
+    return np.square(vectors.T @ (movement / size))
+
+
 class TraceEstimate(NamedTuple):
     """An estimated trace and its standard error."""
 

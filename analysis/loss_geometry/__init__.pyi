@@ -17,6 +17,7 @@ from .learning_coefficient import learning_coefficients as learning_coefficients
 from .medians import median_columns as median_columns
 from .medians import median_table as median_table
 from .noise_covariance import gradient_noise as gradient_noise
+from .noise_covariance import noise_alignment as noise_alignment
 from .parameter_planes import PLANE_COLUMNS as PLANE_COLUMNS
 from .parameter_planes import PLANE_LEGEND as PLANE_LEGEND
 from .parameter_planes import loss_landscape as loss_landscape

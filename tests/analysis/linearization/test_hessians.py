@@ -16,11 +16,7 @@ from analysis.linearization import (
     training_objective,
 )
 from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
-from analysis.linearization.network_curvature import (
-    flat_weight_pairs,
-    loss_curvature,
-    movement_fractions,
-)
+from analysis.linearization.network_curvature import flat_weight_pairs, loss_curvature
 from dynamics import (
     ModularSettings,
     SparseSettings,
@@ -248,16 +244,6 @@ def test_products_with_the_own_transpose_are_added(rows, generator):
     total = torch.ones(rows, rows, dtype=torch.float64)
     add_gram(total, x)
     assert_allclose(total, 1 + x @ x.T, atol=1e-12)
-
-
-def test_movement_fractions_are_squares_of_cosines(generator):
-    turn = np.linalg.qr(generator.standard_normal((9, 9)))[0]
-    result = movement_fractions(turn, 2 * turn[:, 3] - 1e-3 * turn[:, 5])
-    assert_allclose(result[[3, 5]], [1, 2.5e-7], rtol=1e-6)
-    assert movement_fractions(
-        turn, generator.standard_normal(9)
-    ).sum() == pytest.approx(1)
-    assert np.isnan(movement_fractions(turn, np.zeros(9))).all()
 
 
 # ------------------------------------------------------------------- along a trajectory

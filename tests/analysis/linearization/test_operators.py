@@ -27,6 +27,7 @@ from analysis.linearization import (
 from analysis.linearization.operator_spectra import (
     Eigenpairs,
     largest_magnitude,
+    movement_fractions,
     relative_residuals,
 )
 from dynamics import ModelFile, ModularSettings, ParticleSettings, SparseSettings
@@ -308,6 +309,16 @@ def test_eigenpairs_that_are_not_found_are_nan(generator, monkeypatch):
     assert np.isnan(lost.values).all()
     assert lost.vectors.shape == (400, 4)
     assert np.isnan(relative_residuals(hessian, lost)).all()
+
+
+def test_movement_fractions_are_squares_of_cosines(generator):
+    turn = np.linalg.qr(generator.standard_normal((9, 9)))[0]
+    result = movement_fractions(turn, 2 * turn[:, 3] - 1e-3 * turn[:, 5])
+    assert_allclose(result[[3, 5]], [1, 2.5e-7], rtol=1e-6)
+    assert movement_fractions(
+        turn, generator.standard_normal(9)
+    ).sum() == pytest.approx(1)
+    assert np.isnan(movement_fractions(turn, np.zeros(9))).all()
 
 
 def test_the_estimated_trace_has_its_standard_error(generator):
