@@ -81,9 +81,11 @@ def tabulate_curvature(result: xr.Dataset) -> pd.DataFrame:
     fractions of runs."""
     result = with_derived_variables(result)
     if result.attrs["system"] == "particles":
-        others, other_interval = _PARTICLE_MEDIANS, median_interval
+        others = _PARTICLE_MEDIANS
+        other_interval = median_interval
     else:
-        others, other_interval = _NETWORK_MEANS, partial(mean_interval, limits=(0, 1))
+        others = _NETWORK_MEANS
+        other_interval = partial(mean_interval, limits=(0, 1))
     rows = []
     for index, step in enumerate(result["step"].values.tolist()):
         kind = result["kind"].isel(step=index).values

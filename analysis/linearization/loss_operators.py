@@ -71,9 +71,9 @@ def loss_operator(
         return hessian
     preconditioned = preconditioned_operator(hessian, model, 0, 0)
     if preconditioned is None:
-        found = "preconditioned without second moments of Adam"
         allowed = "a frame after the first update of Adam, with its moments"
-        raise SettingsError("kind", found, allowed)
+        words = "preconditioned without second moments of Adam"
+        raise SettingsError("kind", words, allowed)
     return preconditioned
 
 

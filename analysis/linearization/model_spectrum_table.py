@@ -71,10 +71,8 @@ def loss_warning(result: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:
         return ""
     splits = trajectory["split"].values.tolist()
     split = "train" if "train" in splits else splits[0]
-    recorded, value = (
-        float(trajectory["loss"].sel(split=split)[0, frame]),
-        float(result["loss"][0, 0]),
-    )
+    recorded = float(trajectory["loss"].sel(split=split)[0, frame])
+    value = float(result["loss"][0, 0])
     if not abs(value - recorded) > 0.05 * abs(recorded):
         return ""
     at = f"at step {int(trajectory['step'][frame])}"
@@ -86,7 +84,8 @@ def loss_warning(result: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:
 
 def model_legend(result: xr.Dataset) -> str:
     """Text that explains the columns and gives the residuals of the eigenvalues."""
-    attrs, residual = result.attrs, result["residual"].values
+    attrs = result.attrs
+    residual = result["residual"].values
     lines = [
         (
             "Medians with 95% intervals from order statistics; fractions are means ±"

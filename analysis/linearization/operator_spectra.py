@@ -128,8 +128,8 @@ def spectrum_ends(
     if not operator.is_symmetric:
         values, vectors = whole_spectrum(operator)
         lowest = 0 if which == "LA" else count // 2
-        kept = np.r_[:lowest, operator.size - count + lowest : operator.size]
-        return Eigenpairs(values[kept], vectors[:, kept])
+        ends = np.r_[:lowest, operator.size - count + lowest : operator.size]
+        return Eigenpairs(values[ends], vectors[:, ends])
     scale = largest_magnitude(operator)
     if not scale > 0:
         return _not_found(operator.size, count, scale)

@@ -62,7 +62,8 @@ def measure_frames(
     model = models(0)
 
     def measure_finite(job: tuple[int, int]) -> Mapping[str, Any] | None:
-        model, frame = models(job[0]), frames[job[1]]
+        model = models(job[0])
+        frame = frames[job[1]]
         row = model.row(0, frame)
         loss, gradient = mean_value_and_gradient(model.losses(0, frame), row)
         if not (math.isfinite(loss) and gradient.isfinite().all()):

@@ -221,7 +221,8 @@ class FrameChains:
         self, model: RecordedModel, frame: int, layers: Sequence[str] = ()
     ) -> None:
         self.loss = ExampleLoss(model, frame)
-        self.model, self.frame = model, frame
+        self.model = model
+        self.frame = frame
         model.check_derivatives(0, frame)
         self.row = model.row(0, frame)
         self.stream = int(model.trajectory["step"][frame])

@@ -65,7 +65,8 @@ def real_force(settings, pairs=None):
 
 def real_step(settings):
     """One step of the system from normalised positions, as a function of positions."""
-    system, none = ParticleSystem(settings), np.zeros(1)
+    system = ParticleSystem(settings)
+    none = np.zeros(1)
 
     def step(y):
         y = normal(y, settings.variance)
@@ -97,7 +98,8 @@ def test_the_jacobian_is_that_of_finite_differences(repulsion, alignment, diagon
             repulsion_balance=repulsion,
             alignment_balance=alignment,
         )
-        x, force = scattered(n, dim), real_force(settings)
+        x = scattered(n, dim)
+        force = real_force(settings)
         result = force_and_jacobian(x, settings)
         assert_allclose(result.force, force(x), rtol=1e-11, atol=1e-11)
         close(result.jacobian, differences(force, x))
@@ -146,7 +148,8 @@ def normal(x, variance):
 
 @pytest.mark.parametrize("rule", ["force", "direction", "particle"])
 def test_the_field_that_a_step_follows_has_this_derivative(rule):
-    settings, x = ParticleSettings(n=6, step_rule=rule), scattered(6, 2)
+    settings = ParticleSettings(n=6, step_rule=rule)
+    x = scattered(6, 2)
     force = real_force(settings)
 
     def along(y):
@@ -168,7 +171,8 @@ def test_the_constrained_field_is_that_of_a_short_real_step(variance, dim):
     """The map of one step, x -> normalise(x + h F), is 1 + h G' on the directions left,
     as h goes to 0."""
     settings = ParticleSettings(n=6, dim=dim, variance=variance, step_size=1e-6)
-    x, step = normal(scattered(6, dim), variance), real_step(settings)
+    x = normal(scattered(6, dim), variance)
+    step = real_step(settings)
 
     def rate(y):
         return (step(y) - normal(y, variance)) / settings.step_size

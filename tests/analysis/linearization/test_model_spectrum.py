@@ -95,7 +95,8 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
     torch.manual_seed(0)
     model = Attention(6, 24)
     record_training(tmp_path / "mine.nc", model, steps=20, every=20)
-    given, options = model_loss(model.eval()), SpectrumOptions(eigenvalues=3)
+    given = model_loss(model.eval())
+    options = SpectrumOptions(eigenvalues=3)
     trajectory = dynamics.open_trajectory("mine.nc")
     result = model_curvature(trajectory, given, [1], options).isel(run=0, step=0)
     recorded_model = RecordedModel(trajectory, given)
@@ -118,7 +119,8 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
         float(values[-1]) * 0.02 / 2, rel=1e-5
     )
     model.double().load_state_dict(recorded_model.unflatten(row))
-    parameters, cross_entropy = list(model.parameters()), torch.nn.CrossEntropyLoss()
+    parameters = list(model.parameters())
+    cross_entropy = torch.nn.CrossEntropyLoss()
     with differentiable_twice():
         operator = HessianLinearOperator(
             model,
@@ -243,7 +245,8 @@ def test_second_moments_are_those_of_the_optimizer_and_precondition_the_hessian(
 
 def test_batches_have_equal_weights(recorded):
     path, model, _, whole = recorded
-    trajectory, order = dynamics.open_trajectory(path), torch.randperm(42)
+    trajectory = dynamics.open_trajectory(path)
+    order = torch.randperm(42)
     parts = model_loss(model, [(PAIRS[word], LABELS[word]) for word in order.split(14)])
     whole = model_loss(model, [(PAIRS[:42], LABELS[:42])])
     one, several = (
@@ -258,7 +261,8 @@ def test_batches_have_equal_weights(recorded):
 def test_frames_after_divergence_are_nan_and_recorded_learning_rates_are_used(tmp_path):
     for seed, nan_at in ((0, None), (1, 3)):
         torch.manual_seed(seed)
-        model, path = Attention(4, 4), tmp_path / f"{seed}.nc"
+        model = Attention(4, 4)
+        path = tmp_path / f"{seed}.nc"
         record_training(path, model, seed=seed, nan_at=nan_at, decay=0.5)
     trajectory = dynamics.open_trajectory("?.nc")
     result = model_curvature(trajectory, model_loss(model), [1, 4], SpectrumOptions(1))
@@ -297,7 +301,8 @@ def normalised(tmp_path_factory):
     folder = tmp_path_factory.mktemp("normalised")
     torch.manual_seed(1)
     model = Normalised()
-    x, labels = 3 * torch.randn(32, 1, 6) + 1, torch.randint(0, 2, (32,))
+    x = 3 * torch.randn(32, 1, 6) + 1
+    labels = torch.randint(0, 2, (32,))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
     path = folder / "mine.nc"
     with dynamics.record(model, optimizer, path, weights=True) as recording:
@@ -323,7 +328,8 @@ class PlainNorm(torch.nn.BatchNorm1d):
     (torch 2.13)."""
 
     def forward(self, x):
-        mean, variance = self.running_mean, self.running_var
+        mean = self.running_mean
+        variance = self.running_var
         if self.training:
             mean = x.mean((0, 2))
             variance = x.var((0, 2), correction=0)
@@ -362,7 +368,8 @@ def expected_hessian(trajectory, frame, given, mode):
 @pytest.mark.parametrize("source", ["recorded", "collected"])
 def test_batch_normalisation_has_the_hessian_of_the_mode(normalised, source, mode):
     trajectories, given, model = normalised
-    trajectory, options = trajectories[source], SpectrumOptions(2, mode=mode)
+    trajectory = trajectories[source]
+    options = SpectrumOptions(2, mode=mode)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     result = model_curvature(trajectory, given, [0, 4], options)
     for place, frame in enumerate((0, 4)):

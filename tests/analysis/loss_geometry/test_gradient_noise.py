@@ -34,7 +34,8 @@ def test_a_linear_model_has_the_noise_of_its_definition(linear):
     result = gradient_noise(trajectory, [0], modes=1, functions=functions)
     result = result.isel(run=0, step=0)
     weight = trajectory["parameter.weight"].values[0, 0, 0].astype(float)
-    x, y = INPUTS.numpy(), TARGETS.numpy()
+    x = INPUTS.numpy()
+    y = TARGETS.numpy()
     gradients = (x @ weight - y)[:, None] * x
     mean = gradients.mean(axis=0)
     covariance = np.cov(gradients.T, bias=True)
