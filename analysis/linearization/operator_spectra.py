@@ -1,4 +1,4 @@
-"""Eigenvalues, traces and spectral densities of any operator of curvature.
+"""Spectra and traces of any operator of curvature.
 
 All functions take a `CurvatureOperator`. Those of the ends of a spectrum use the Lanczos
 method (ARPACK) with a fixed start, the trace Hutchinson's estimator with fixed signs.
