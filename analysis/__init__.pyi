@@ -11,20 +11,28 @@ from . import reproduction as reproduction
 from . import statistics as statistics
 from . import structures as structures
 from . import transitions as transitions
+from .activations import Activations as Activations
+from .audit import Audit as Audit
+from .circuits import Circuits as Circuits
 from .clustering_heads import measure_circuits as measure_circuits
 from .clustering_heads import measure_sparsity as measure_sparsity
-from .command_line.record import Analysis as Analysis
-from .command_line.record import AnalysisOptions as AnalysisOptions
-from .command_line.record import MeasuredTrajectory as MeasuredTrajectory
-from .command_line.record import Report as Report
+from .command_line.analysis import Analysis as Analysis
+from .command_line.analysis import ModelAnalysis as ModelAnalysis
 from .committors import committor as committor
 from .committors import lyapunov as lyapunov
+from .curvature import Curvature as Curvature
+from .edge import Edge as Edge
+from .events import Events as Events
+from .fate import Fate as Fate
 from .forces import audit_forces as audit_forces
 from .forces import embedding_pair_sums as embedding_pair_sums
 from .forces import fit_force_fields as fit_force_fields
 from .forces import measure_weights as measure_weights
 from .forces import pair_sum_collinearity as pair_sum_collinearity
 from .forces import weight_alignment as weight_alignment
+from .formation import Formation as Formation
+from .gradients import Gradients as Gradients
+from .landscape import Landscape as Landscape
 from .linearization import force_spectra as force_spectra
 from .linearization import linearize_trajectory as linearize_trajectory
 from .linearization import loss_curvature as loss_curvature
@@ -32,9 +40,18 @@ from .linearization import (
     measure_normalisation_margins as measure_normalisation_margins,
 )
 from .linearization import operator as operator
+from .llc import LLC as LLC
+from .noise import Noise as Noise
+from .overview import Overview as Overview
+from .pair_law import PairLaw as PairLaw
+from .progress import Progress as Progress
 from .progress_measures import grokking_phases as grokking_phases
 from .progress_measures import grokking_times as grokking_times
 from .progress_measures import measure_progress as measure_progress
+from .remedies import Remedies as Remedies
+from .sparsity import Sparsity as Sparsity
+from .spectral_density import SpectralDensity as SpectralDensity
+from .spikes import Spikes as Spikes
 from .statistics import binomial_interval as binomial_interval
 from .statistics import jackknife_runs as jackknife_runs
 from .statistics import kaplan_meier as kaplan_meier
@@ -71,3 +88,4 @@ from .transitions import first_two_drops as first_two_drops
 from .transitions import layer_speeds as layer_speeds
 from .transitions import plateau_escape_times as plateau_escape_times
 from .transitions import trajectory_scalar as trajectory_scalar
+from .weight_spectra import WeightSpectra as WeightSpectra

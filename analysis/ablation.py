@@ -14,7 +14,7 @@ from typing import Literal
 from analysis import output, plots, transitions
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.record import write_result_and_picture
+from analysis.command_line.result_files import write_result_and_picture
 from analysis.output.tables import Column, output_table
 from dynamics.settings import SettingsError
 

@@ -8,25 +8,23 @@ python -m analysis.audit RUN.nc [OTHER.nc ...]
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
 
-import dynamics
 from analysis import forces, output, plots, progress_measures, structures
+from analysis.command_line.analysis import ModelAnalysis
+from analysis.command_line.analysis_command import command_arguments, measure_files
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.record import (
-    Analysis,
-    MeasuredTrajectory,
-    ModelOptions,
-    Report,
-    TrajectoryOptions,
+from analysis.command_line.result_files import (
     open_input,
     settings_in_words,
     write_result_and_picture,
 )
+from analysis.output.tables import Column
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -36,7 +34,53 @@ from dynamics.settings import (
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
+
+
+@dataclasses.dataclass(frozen=True)
+class Audit(ModelAnalysis):
+    """Measure how much of the gradient of a network's embeddings is explained by the
+    particle forces of CA (section 6) along a trajectory of the network of CA, of a
+    transformer that adds numbers, or of a recorded model."""
+
+    selection: Selection = Selection(frames=41, spacing="early")
+    key_fraction: float = 0.02
+    """Power of a key frequency in the last logits of a transformer, as a fraction of
+    the largest power."""
+    fa: float = ParticleSettings.fa
+    """Alignment constant f_a of the particle forces; it is not used in the fit of the
+    four fields."""
+
+    title = "The force audit"
+
+    def __post_init__(self) -> None:
+        check_real("key_fraction", self.key_fraction, positive=True, up_to=1)
+
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        runs = self.selection.select_runs(trajectory)
+        keys = progress_measures.plane_key_frequencies(runs, self.key_fraction)
+        law = ParticleSettings(fa=self.fa)
+        functions = self.model_functions(trajectory)
+        return forces.audit_forces(
+            runs, law, self.selection, keys=keys, model=functions
+        )
+
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        return output.make_table(forces.audit_rows(result))
+
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        return forces.audit_columns(result)
+
+    def printed_rows(self, table: pd.DataFrame) -> slice:
+        return slice(None)
+
+    def explain(self, result: xr.Dataset) -> str:
+        return "\n" + forces.audit_legend(result)
+
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        return plots.plot_audit(result, settings_in_words(trajectory))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,10 +105,7 @@ class Options(PictureOptions):
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Trajectories of the network of CA, of transformers that add numbers, or of
     recorded models. Default: networks are trained."""
-    selection: Selection = Selection(frames=41, spacing="early")
-    key_fraction: float = 0.02
-    """Power of a key frequency in the last logits of a transformer, as a fraction of
-    the largest power."""
+    audit: Audit = dataclasses.field(default_factory=Audit)
     x: str | None = None
     """With several trajectories: the setting on the horizontal axis of the figure.
     Default: attention_rate, or the first in which they differ."""
@@ -72,65 +113,11 @@ class Options(PictureOptions):
     """Seed of the first network."""
     epochs: int | None = None
     """Number of training epochs. Default: 2000."""
-    fa: float = ParticleSettings.fa
-    """Alignment constant f_a of the particle forces; it is not used in the fit of the
-    four fields."""
-    model: Path | None = None
-    """For one trajectory of a model from outside whose gradient is not recorded: model
-    file, a Python file, which is executed. Default: the model file that sims.collect
-    --model stored in the trajectory."""
-    trust_model: bool = False
-    """Run the model file that is stored in the trajectory, even if it never ran on this
-    computer."""
     out: Path | None = None
     """With trajectories: NetCDF file for the result; the picture is saved beside it.
     Default: TRAJECTORY-audit.nc, or audits.nc for several, in the folder of the first
     trajectory."""
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
-
-    def __post_init__(self) -> None:
-        check_real("key_fraction", self.key_fraction, positive=True, up_to=1)
-
-
-@dataclasses.dataclass(frozen=True)
-class FileOptions(ModelOptions):
-    """Options of the audit of one trajectory."""
-
-    key_fraction: float = 0.02
-    fa: float = ParticleSettings.fa
-
-
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    key_fraction: float,
-    fa: float,
-    functions: dynamics.ModelFile | None,
-) -> xr.Dataset:
-    trajectory = selection.select_runs(trajectory)
-    keys = progress_measures.plane_key_frequencies(trajectory, key_fraction)
-    return forces.audit_forces(
-        trajectory, ParticleSettings(fa=fa), selection, keys=keys, model=functions
-    )
-
-
-def audit_report(measured: MeasuredTrajectory) -> Report:
-    result = measured.result
-    return Report(
-        output.make_table(forces.audit_rows(result)),
-        forces.audit_columns(result),
-        "\n" + forces.audit_legend(result),
-        figure=lambda: plots.plot_audit(result, settings_in_words(measured.trajectory)),
-    )
-
-
-FILE_AUDIT = Analysis(
-    name="audit",
-    title="The force audit",
-    measure=measure,
-    report=audit_report,
-    options=FileOptions,
-)
 
 
 def main(options: Options) -> None:
@@ -149,12 +136,17 @@ def main(options: Options) -> None:
     if len(options.trajectories) > 1:
         compare_files(options)
         return
-    shared = {
+    files = {
         field.name: getattr(options, field.name)
-        for field in dataclasses.fields(FileOptions)
-        if field.name not in ("trajectory", "others")
+        for field in dataclasses.fields(PictureOptions)
     }
-    FILE_AUDIT.main(FileOptions(trajectory=options.trajectories[0], **shared))
+    (trajectory,) = options.trajectories
+    arguments = command_arguments(Audit)
+    measure_files(
+        arguments(
+            trajectory=trajectory, out=options.out, analysis=options.audit, **files
+        )
+    )
 
 
 def audit_trained(options: Options) -> None:
@@ -164,12 +156,13 @@ def audit_trained(options: Options) -> None:
             "out", options.out, "no value here: without a trajectory no file is written"
         )
     rows = []
-    runs, law = options.selection.runs or 100, ParticleSettings(fa=options.fa)
+    runs = options.audit.selection.runs or 100
+    law = ParticleSettings(fa=options.audit.fa)
     ensembles = structures.table_ensembles(
         options.settings, runs, options.seed, options.epochs, options.log
     )
     for settings, trajectory in ensembles:
-        audit = forces.audit_forces(trajectory, law, options.selection)
+        audit = forces.audit_forces(trajectory, law, options.audit.selection)
         rows += forces.audit_rows(audit, weight_decay=settings.weight_decay)
     columns = [
         output.Column("weight decay", "weight_decay"),
@@ -191,12 +184,7 @@ def compare_files(options: Options) -> None:
     }
     out = output.check_result_path(options.out or paths[0].parent / "audits.nc", inputs)
     trajectories = [
-        open_input(
-            TrajectoryOptions(csv=options.csv, trajectory=path),
-            "audit",
-            "analysis.audit",
-        )[0]
-        for path in paths
+        open_input(path, "audit", "analysis.audit", options.log)[0] for path in paths
     ]
     for trajectory in trajectories:
         forces.audited_trajectory(trajectory)
@@ -207,11 +195,14 @@ def compare_files(options: Options) -> None:
             options.x,
             " or ".join(differing) or "no value here: no setting differs",
         )
-    audits, law = {}, ParticleSettings(fa=options.fa)
+    audits = {}
+    law = ParticleSettings(fa=options.audit.fa)
     for path, whole in zip(paths, trajectories, strict=True):
-        trajectory = options.selection.select_runs(whole)
+        trajectory = options.audit.selection.select_runs(whole)
         moments = progress_measures.moment_frames(trajectory)
-        keys = progress_measures.plane_key_frequencies(trajectory, options.key_fraction)
+        keys = progress_measures.plane_key_frequencies(
+            trajectory, options.audit.key_fraction
+        )
         audits[str(path)] = forces.audit_moments(trajectory, moments, law, keys)
         whole.close()
     result = forces.combine_audits(audits)

@@ -9,6 +9,7 @@ python -m analysis.circuits RUN.nc [OTHER.nc]
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,21 +17,19 @@ import tyro
 
 import dynamics
 from analysis import clustering_heads, plots
-from analysis.command_line.record import (
-    Analysis,
-    MeasuredTrajectory,
-    Report,
-    TrajectoryOptions,
-)
+from analysis.command_line.analysis import Analysis
+from analysis.output.tables import Column
 from dynamics import networks
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TrajectoryOptions):
+class Circuits(Analysis):
     """Classify the circuit that each run of VC's network has learned, and print the
     measurements behind the label. Also report when the clusters formed and when the MLP
     separated them, how similar the attention is at the start and at the end of training
@@ -42,53 +41,53 @@ class Options(TrajectoryOptions):
     setting."""
     selection: Selection = Selection(frames=201)
 
-    def __post_init__(self) -> None:
-        if self.other is None or not (self.trajectory.exists() and self.other.exists()):
-            return
-        if self.trajectory.samefile(self.other):
+    title = "Circuits of VC's network"
+    several = "one"
+    diverged = ""
+
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        runs = self.selection.select_runs(trajectory)
+        settings = networks.clustering_head_of(trajectory).settings
+        changed = self._changed_runs(trajectory)
+        result = clustering_heads.measure_circuits(runs, changed, self.selection)
+        ideal = clustering_heads.ideal_cluster_count(settings)
+        result = result.assign_attrs(ideal_cluster_count=ideal)
+        return (
+            result if self.other is None else result.assign_attrs(other=self.other.name)
+        )
+
+    def _changed_runs(self, trajectory: xr.Dataset) -> xr.Dataset | None:
+        """The runs of the other trajectory, if there is one. Raises TrajectoryError if
+        it is the same."""
+        if self.other is None:
+            return None
+        changed = dynamics.open_trajectory(self.other)
+        if changed.isel(step=-1).identical(trajectory.isel(step=-1)):
             raise dynamics.TrajectoryError(
-                f"{self.other}: found the same file as the first, expected another"
+                f"{self.other}: found the same runs as in the first, expected others"
             )
+        return self.selection.select_runs(changed)
 
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        ideal = result.attrs["ideal_cluster_count"]
+        return clustering_heads.circuit_table(result, ideal)
 
-def measure(
-    trajectory: xr.Dataset, selection: Selection, other: Path | None
-) -> xr.Dataset:
-    trajectory = selection.select_runs(trajectory)
-    if other is None:
-        return clustering_heads.measure_circuits(trajectory, None, selection)
-    changed = selection.select_runs(dynamics.open_trajectory(other))
-    result = clustering_heads.measure_circuits(trajectory, changed, selection)
-    return result.assign_attrs(other=other.name)
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        return clustering_heads.circuit_columns(result.attrs["ideal_cluster_count"])
 
+    def explain(self, result: xr.Dataset) -> str:
+        """The summary, the missing invariances and the legend."""
+        ideal = result.attrs["ideal_cluster_count"]
+        missing = clustering_heads.format_missing_invariances(result)
+        summary = clustering_heads.describe_circuits(result, ideal)
+        legend = clustering_heads.circuit_legend(ideal, bool(missing))
+        texts = ["\n".join(summary), missing, "\n".join(legend)]
+        return "\n".join(f"\n{text}" if text else "" for text in texts)
 
-def circuits_report(measured: MeasuredTrajectory) -> Report:
-    """The table, and under it the summary, the missing invariances and the legend."""
-    trajectory, result = measured.trajectory, measured.result
-    settings = networks.clustering_head_of(trajectory).settings
-    ideal = clustering_heads.ideal_cluster_count(settings)
-    missing = clustering_heads.format_missing_invariances(result)
-    summary = clustering_heads.describe_circuits(result, ideal)
-    legend = clustering_heads.circuit_legend(ideal, bool(missing))
-    texts = ["\n".join(summary), missing, "\n".join(legend)]
-    legend_text = "\n".join(f"\n{text}" if text else "" for text in texts)
-    return Report(
-        clustering_heads.circuit_table(result, ideal),
-        clustering_heads.circuit_columns(ideal),
-        legend_text,
-        figure=lambda: plots.plot_circuits(result, trajectory),
-    )
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        runs = self.selection.select_runs(trajectory)
+        return plots.plot_circuits(result, runs)
 
-
-ANALYSIS = Analysis(
-    name="circuits",
-    title="Circuits of VC's network",
-    measure=measure,
-    report=circuits_report,
-    options=Options,
-    diverged="",
-    files_first=True,
-)
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Circuits.main()

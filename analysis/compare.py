@@ -14,7 +14,7 @@ import dynamics
 from analysis import forces, output, plots, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.record import (
+from analysis.command_line.result_files import (
     settings_in_words,
     write_result_and_picture,
 )

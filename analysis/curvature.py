@@ -8,27 +8,25 @@ python -m analysis.curvature MINE.nc --model my_model.py
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import dynamics
 from analysis import linearization, plots
-from analysis.command_line.record import (
-    Analysis,
-    MeasuredTrajectory,
-    ModelOptions,
-    Report,
-)
+from analysis.command_line.analysis import ModelAnalysis
+from analysis.linearization.spectrum_options import SpectrumOptions
+from analysis.output.tables import Column
 from dynamics.settings import LOSS_FILE, RecordedSettings, SettingsError
-from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(ModelOptions):
+class Curvature(ModelAnalysis):
     """Compute the Hessian of a network's training loss, or the Jacobian of the motion
     of particles, at frames along a run: its spectrum, growing modes, sharpness relative
     to 2/lr, and movement along directions of negative curvature. For the network of VC,
@@ -47,23 +45,75 @@ class Options(ModelOptions):
     """For a recorded model: another name of --model, for a file that defines
     loss(parameters, batch), which returns the mean loss of a batch from a dict of the
     recorded parameters and buffers, and batches(), which returns a list of batches."""
-    eigenvalues: int | None = None
-    """For a recorded model: number of eigenvalues at each end of the spectrum; half of
-    the number of parameters (up to 4,000) computes all. Default: 5."""
-    tolerance: float | None = None
-    """For a recorded model: residual of an eigenpair relative to the largest
-    eigenvalue. Default: 1e-6."""
-    probes: int | None = None
-    """For a recorded model: number of random vectors for the trace. Default: 16."""
-    precision: Literal["float64", "float32"] | None = None
-    """For a recorded model: type in which the loss is computed. Default: float64."""
-    mode: Literal["train", "eval"] | None = None
-    """For a recorded model: mode of the torch modules that the loss calls. Default: the
-    one that they have."""
+    spectrum: SpectrumOptions = dataclasses.field(default_factory=SpectrumOptions)
+
+    title = "Linearised flow along a run"
+
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        frames = linearization.frame_indices(trajectory, self.selection)
+        selected = self.selection.select_runs(trajectory)
+        system = trajectory.attrs["system"]
+        if system != RecordedSettings.system:
+            self._refuse_model_options(system)
+            return linearization.linearize_trajectory(selected, frames)
+        result = linearization.model_curvature(
+            selected,
+            recorded_model_loss(selected, self.loss, self.model, self.trust_model),
+            frames,
+            self.spectrum,
+            log=self.progress,
+        )
+        return result.assign_attrs(title="Curvature of a recorded model", system=system)
+
+    def _refuse_model_options(self, system: str) -> None:
+        """Raise SettingsError for options that are only for a recorded model."""
+        given = {"loss": self.loss, "model": self.model}
+        given |= dataclasses.asdict(self.spectrum)
+        default = {"loss": None, "model": None}
+        default |= dataclasses.asdict(SpectrumOptions())
+        for name, value in given.items():
+            if value != default[name]:
+                allowed = f"no value for the system {system}, only for a recorded model"
+                raise SettingsError(name, value, allowed)
+
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        if is_of_recorded_model(result):
+            return linearization.tabulate_model(result)
+        return linearization.tabulate_curvature(result)
+
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        if is_of_recorded_model(result):
+            return linearization.model_columns(result)
+        return linearization.curvature_columns(result)
+
+    def printed_rows(self, table: pd.DataFrame) -> slice:
+        return slice(None)
+
+    def explain(self, result: xr.Dataset) -> str:
+        if is_of_recorded_model(result):
+            return "\n" + linearization.model_legend(result)
+        texts = [
+            linearization.escape_summary(result),
+            linearization.curvature_legend(result),
+        ]
+        return "\n" + "\n\n".join(filter(None, texts))
+
+    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+        if not is_of_recorded_model(result):
+            return ""
+        selected = self.selection.select_runs(trajectory)
+        first, *_ = linearization.frame_indices(trajectory, self.selection)
+        return linearization.loss_warning(result, selected, first)
+
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        if is_of_recorded_model(result):
+            return plots.plot_model_curvature(result)
+        return plots.plot_curvature(result)
 
 
-SPECTRUM_OPTIONS = ("eigenvalues", "tolerance", "probes", "precision", "mode")
-"""Options of the spectrum of a recorded model."""
+def is_of_recorded_model(result: xr.Dataset) -> bool:
+    """Whether the curvature is that of a model from outside."""
+    return result.attrs["system"] == RecordedSettings.system
 
 
 def recorded_model_loss(
@@ -81,75 +131,5 @@ def recorded_model_loss(
     return dynamics.recorded_loss(trajectory, functions)
 
 
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    loss: Path | None,
-    model: Path | None,
-    trust_model: bool,
-    eigenvalues: int | None,
-    tolerance: float | None,
-    probes: int | None,
-    precision: Literal["float64", "float32"] | None,
-    mode: Literal["train", "eval"] | None,
-    progress: Callable[[str], None],
-) -> xr.Dataset:
-    given = (eigenvalues, tolerance, probes, precision, mode)
-    spectrum: dict[str, Any] = {
-        name: value
-        for name, value in zip(SPECTRUM_OPTIONS, given, strict=True)
-        if value is not None
-    }
-    frames = linearization.frame_indices(trajectory, selection)
-    selected = selection.select_runs(trajectory)
-    system = trajectory.attrs["system"]
-    if system != RecordedSettings.system:
-        files = {"loss": loss, "model": model}
-        for name, value in (files | spectrum).items():
-            if value is not None:
-                allowed = f"no value for the system {system}, only for a recorded model"
-                raise SettingsError(name, value, allowed)
-        return linearization.linearize_trajectory(selected, frames)
-    result = linearization.model_curvature(
-        selected,
-        recorded_model_loss(selected, loss, model, trust_model),
-        frames,
-        linearization.SpectrumOptions(**spectrum),
-        log=progress,
-    )
-    return result.assign_attrs(title="Curvature of a recorded model")
-
-
-def curvature_report(measured: MeasuredTrajectory) -> Report:
-    result, options = measured.result, measured.options
-    trajectory = measured.trajectory
-    if trajectory.attrs["system"] != RecordedSettings.system:
-        summary = linearization.escape_summary(result)
-        texts = [summary, linearization.curvature_legend(result)]
-        return Report(
-            linearization.tabulate_curvature(result),
-            linearization.curvature_columns(result),
-            "\n" + "\n\n".join(filter(None, texts)),
-            figure=lambda: plots.plot_curvature(result),
-        )
-    first, *_ = linearization.frame_indices(trajectory, options.selection)
-    warning = linearization.loss_warning(result, trajectory, first)
-    texts = ["\n" + linearization.model_legend(result), warning]
-    return Report(
-        linearization.tabulate_model(result),
-        linearization.model_columns(result),
-        "\n".join(filter(None, texts)),
-        figure=lambda: plots.plot_model_curvature(result),
-    )
-
-
-ANALYSIS = Analysis(
-    name="curvature",
-    title="Linearised flow along a run",
-    measure=measure,
-    report=curvature_report,
-    options=Options,
-)
-
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Curvature.main()

@@ -7,30 +7,18 @@ python -m analysis.edge RUN.nc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import dynamics
 from analysis import loss_geometry, plots
-from analysis.command_line.record import (
-    Analysis,
-    MeasuredTrajectory,
-    ModelOptions,
-    Report,
-)
+from analysis.command_line.analysis import ModelAnalysis
+from analysis.output.tables import Column
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
-
-
-@dataclasses.dataclass(frozen=True)
-class Options(ModelOptions):
-    """Compare the largest eigenvalue of the Hessian of the training loss with 2 / lr,
-    beyond which gradient descent is unstable, and after preconditioning by the second
-    moments of Adam with the limit of Adam. Ctrl-C writes the frames that are measured."""
-
-    selection: Selection = Selection(frames=20)
+    from matplotlib.figure import Figure
 
 
 HEADINGS = {
@@ -46,37 +34,34 @@ Hessian of the training loss. Gradient descent is unstable where its product wit
 above 1, Adam where the preconditioned eigenvalue is above its limit."""
 
 
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    functions: dynamics.ModelFile | None,
-    progress: Callable[[str], None],
-) -> xr.Dataset:
-    return loss_geometry.edge_of_stability(
-        selection.select_runs(trajectory),
-        selection.frame_indices(trajectory).tolist(),
-        functions,
-        progress,
-    )
+@dataclasses.dataclass(frozen=True)
+class Edge(ModelAnalysis):
+    """Compare the largest eigenvalue of the Hessian of the training loss with 2 / lr,
+    beyond which gradient descent is unstable, and after preconditioning by the second
+    moments of Adam with the limit of Adam. Ctrl-C writes the frames that are measured."""
 
+    selection: Selection = Selection(frames=20)
 
-def edge_report(measured: MeasuredTrajectory) -> Report:
-    result = measured.result
-    return Report(
-        loss_geometry.median_table(result, HEADINGS),
-        loss_geometry.median_columns(HEADINGS),
-        LEGEND,
-        figure=lambda: plots.plot_edge(result),
-    )
+    title = "Edge of stability"
+    legend = LEGEND
 
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        return loss_geometry.edge_of_stability(
+            self.selection.select_runs(trajectory),
+            self.selection.frame_indices(trajectory).tolist(),
+            self.model_functions(trajectory),
+            self.progress,
+        )
 
-ANALYSIS = Analysis(
-    name="edge",
-    title="Edge of stability",
-    measure=measure,
-    report=edge_report,
-    options=Options,
-)
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        return loss_geometry.median_table(result, HEADINGS)
+
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        return loss_geometry.median_columns(HEADINGS)
+
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        return plots.plot_edge(result)
+
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Edge.main()

@@ -11,26 +11,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import tyro
-
-from analysis import plots, transitions
-from analysis.command_line.record import (
-    PRINTED_ROWS,
-    Analysis,
-    MeasuredTrajectory,
-    Report,
-    TrajectoryOptions,
-)
+from analysis import output, plots, transitions
+from analysis.command_line.analysis import PRINTED_ROWS, Analysis
 from analysis.output.tables import Column, format_interval, format_table
 from analysis.transitions.detection import DetectionConfig
-from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 SCALAR_DESCRIPTIONS = {
     "loss": "the loss",
@@ -69,15 +62,12 @@ norm"""
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TrajectoryOptions):
+class Events(Analysis):
     """Detect plateaus, drops and spikes in every run of a trajectory. Also compute the
     time at which each run escapes from its first level (runs that do not escape are
     censored), and the speed of each layer during the drops of the loss (VC section 4.1
     and appendix A.1)."""
 
-    others: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Further trajectories whose escape times are compared with those of the first by
-    the log-rank test."""
     of: Literal["loss", "gradient", "force", "speed"] | None = None
     """Scalar to analyse: a loss, the norm of the gradient, the norm of the force on
     particles, or the speed of the embedding. Default: the loss; of a system without a
@@ -88,79 +78,104 @@ class Options(TrajectoryOptions):
     """Change, as a fraction of the first level, that counts as an escape. Default: 0.1
     (decrease) for a loss, 0.5 (decrease) for a force, 1 (increase) for a gradient or a
     speed."""
-    selection: Selection = Selection()
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
+    title = "Plateaus, drops and spikes"
+    several = "compared"
+    diverged = ""
 
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    of: Literal["loss", "gradient", "force", "speed"] | None,
-    split: str | None,
-    escape_share: float | None,
-    detection: DetectionConfig,
-    first: xr.Dataset | None,
-) -> xr.Dataset:
-    if first is not None:
-        detection = dataclasses.replace(detection, level=first.attrs["level"])
-    return transitions.analyse_events(
-        selection.apply(trajectory),
-        of if first is None else first.attrs["scalar"],
-        split=split,
-        escape_fraction=escape_share,
-        config=detection,
-    )
-
-
-def events_report(measured: MeasuredTrajectory) -> Report:
-    """The ensemble, drops in other windows, motion of the layers, the escape times of
-    all trajectories, and the table of runs."""
-    result, options = measured.result, measured.options
-    scalar, unit = result.attrs["scalar"], result.attrs["unit_of_time"]
-    values = transitions.trajectory_scalar(measured.selected, scalar, options.split)
-    results = [item.result for item in measured.together]
-    names = [item.path.stem for item in measured.together]
-    comparison = transitions.escape_comparison(results, names)
-    lines = []
-    if values.sizes["step"] < transitions.MIN_FRAMES:
-        lines.append(
-            f"\nonly {values.sizes['step']} frames: events and escapes are uncertain"
-            f" with fewer than {transitions.MIN_FRAMES}; record more often"
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        return transitions.analyse_events(
+            self.selection.apply(trajectory),
+            self.of,
+            split=self.split,
+            escape_fraction=self.escape_share,
+            config=self.detection,
         )
-    ensemble = _describe_ensemble(result, comparison.iloc[0], options.escape_share)
-    lines.append("\n" + ensemble)
-    windows = transitions.two_drops_by_window(values, options.detection)
-    for window, drops in windows.items():
-        lines.append(f"with --window {window:g}: {_describe_two_drops(drops, result)}")
-    runs = transitions.describe_reported_runs(result)
-    if result.sizes["layer"]:
-        layers = transitions.layer_motion_table(result)
-        lines.append(LAYER_LEGEND.format(runs=runs, unit=unit))
-        lines.append(format_table(layers, LAYER_COLUMNS))
-    if options.others:
-        columns = [
-            Column("trajectory", "trajectory"),
-            Column("runs", "runs"),
-            Column("escaped", "escaped"),
-            Column(f"median escape, {unit}", text=_format_median_escape),
-            Column(
-                "log-rank p",
-                "p_value",
-                text=lambda p: "-" if math.isnan(p) else f"{p:.2g}",
-            ),
-        ]
-        lines.append("\n" + format_table(comparison, columns))
-    lines.append(f"\ntable: {runs}")
-    reported = transitions.reported_runs(result)
-    table = transitions.run_event_table(result)
-    columns = [column for column in RUN_COLUMNS if column.name in ("", *table)]
-    return Report(
-        table,
-        columns,
-        summary="\n".join(lines),
-        figure=lambda: plots.plot_events(values, results, names, unit),
-        rows=reported & (reported.cumsum() <= PRINTED_ROWS),
-    )
+
+    def for_others(self, result: xr.Dataset) -> Events:
+        """The same scalar and level."""
+        detection = dataclasses.replace(self.detection, level=result.attrs["level"])
+        scalar = result.attrs["scalar"]
+        return dataclasses.replace(self, of=scalar, detection=detection)
+
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        return transitions.run_event_table(result)
+
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        table = self.table(result)
+        return [column for column in RUN_COLUMNS if column.name in ("", *table)]
+
+    def printed_rows(self, table: pd.DataFrame) -> pd.Series:
+        reported = table["successful"].astype(bool)
+        if not reported.any():
+            reported = ~reported
+        return reported & (reported.cumsum() <= PRINTED_ROWS)
+
+    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+        """The ensemble, drops in other windows, motion of the layers, and the escape
+        times of all trajectories."""
+        unit = result.attrs["unit_of_time"]
+        values = self._scalar(result, trajectory)
+        results = output.split_results(result)
+        comparison = transitions.escape_comparison(results, trajectory_names(results))
+        lines = []
+        if values.sizes["step"] < transitions.MIN_FRAMES:
+            lines.append(
+                f"\nonly {values.sizes['step']} frames: events and escapes are uncertain"
+                f" with fewer than {transitions.MIN_FRAMES}; record more often"
+            )
+        ensemble = _describe_ensemble(result, comparison.iloc[0], self.escape_share)
+        lines.append("\n" + ensemble)
+        windows = transitions.two_drops_by_window(values, self.detection)
+        for window, drops in windows.items():
+            words = _describe_two_drops(drops, result)
+            lines.append(f"with --window {window:g}: {words}")
+        runs = transitions.describe_reported_runs(result)
+        if result.sizes["layer"]:
+            layers = transitions.layer_motion_table(result)
+            lines.append(LAYER_LEGEND.format(runs=runs, unit=unit))
+            lines.append(format_table(layers, LAYER_COLUMNS))
+        if len(results) > 1:
+            columns = _comparison_columns(unit)
+            lines.append("\n" + format_table(comparison, columns))
+        lines.append(f"\ntable: {runs}")
+        return "\n".join(lines)
+
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        values = self._scalar(result, trajectory)
+        results = output.split_results(result)
+        unit = result.attrs["unit_of_time"]
+        return plots.plot_events(values, results, trajectory_names(results), unit)
+
+    def _scalar(self, result: xr.Dataset, trajectory: xr.Dataset) -> xr.DataArray:
+        """The analysed scalar in the selected runs and frames."""
+        selected = self.selection.apply(trajectory)
+        scalar = result.attrs["scalar"]
+        return transitions.trajectory_scalar(selected, scalar, self.split)
+
+
+def trajectory_names(results: Sequence[xr.Dataset]) -> list[str]:
+    """Names of the files of results, without suffix, or numbers from 1."""
+    return [
+        Path(result.attrs.get("trajectory", str(number))).stem
+        for number, result in enumerate(results, 1)
+    ]
+
+
+def _comparison_columns(unit: str) -> list[Column]:
+    """Columns of the comparison of escape times."""
+    return [
+        Column("trajectory", "trajectory"),
+        Column("runs", "runs"),
+        Column("escaped", "escaped"),
+        Column(f"median escape, {unit}", text=_format_median_escape),
+        Column(
+            "log-rank p",
+            "p_value",
+            text=lambda p: "-" if math.isnan(p) else f"{p:.2g}",
+        ),
+    ]
 
 
 def _describe_ensemble(
@@ -210,16 +225,5 @@ def _format_median_escape(escapes: pd.Series) -> str:
     )
 
 
-ANALYSIS = Analysis(
-    name="events",
-    title="Plateaus, drops and spikes",
-    measure=measure,
-    report=events_report,
-    options=Options,
-    diverged="",
-    others="compared",
-    files_first=True,
-)
-
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Events.main()

@@ -9,28 +9,29 @@ python -m analysis.fate RUN.nc --direction growing --set fa=0.5
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 import analysis
 from analysis import committors, plots
-from analysis.command_line.record import (
-    Analysis,
-    AnalysisOptions,
-    MeasuredTrajectory,
-    Report,
-)
+from analysis.command_line.analysis import Analysis
+from analysis.output.tables import Column
 from dynamics.settings import SettingsError
-from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
+
+
+STEPS = 10
+"""Default number of steps."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(AnalysisOptions):
+class Fate(Analysis):
     """Continue copies of the exact states along runs, each slightly displaced, and
     count how many end with an outcome: the committor. It says when the end of a run is
     decided, how sharply and how firmly. Ctrl-C writes the states that are measured.
@@ -74,75 +75,55 @@ class Options(AnalysisOptions):
     """Address of a dask scheduler on whose workers to compute, as tcp://127.0.0.1:8786.
     They read the trajectory's file."""
 
+    title = "Committors along runs"
 
-STEPS = 10
-"""Default number of steps."""
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        steps: int | list[int] = STEPS
+        if self.selection.selects_frames:
+            frames = self.selection.frame_indices(trajectory)
+            recorded = trajectory["step"].values
+            end = recorded[-1] if self.until is None else self.until
+            selected = recorded[frames]
+            steps = selected[selected < end].tolist()
+        if self.changes == ():
+            raise SettingsError("set", "no value", "NAME=VALUE, such as fa=0.5")
+        runs = self.selection.select_runs(trajectory)
+        result = analysis.committor(
+            runs,
+            self.outcome,
+            steps,
+            self.copies,
+            self.displace,
+            level=self.level,
+            bisections=self.bisections,
+            reshuffle=self.reshuffle,
+            until=self.until,
+            direction=None if self.direction == "all" else self.direction,
+            scheduler=self.scheduler,
+            log=self.progress,
+            **committors.changed_settings(runs, self.changes or ()),
+        )
+        if self.modes and not result.attrs["frames_left"]:
+            result = committors.count_growing_modes(runs, result)
+        return committors.add_events(runs, result)
 
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        return committors.committor_table(result)
 
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    outcome: str,
-    level: float | None,
-    copies: int,
-    displace: tuple[float, ...],
-    reshuffle: bool,
-    direction: Literal["all", "growing"],
-    changes: tuple[str, ...] | None,
-    modes: bool,
-    bisections: int,
-    until: int | None,
-    scheduler: str | None,
-    progress: Callable[[str], None],
-) -> xr.Dataset:
-    steps: int | list[int] = STEPS
-    if selection.selects_frames:
-        frames = selection.frame_indices(trajectory)
-        end = trajectory["step"].values[-1] if until is None else until
-        selected = trajectory["step"].values[frames]
-        steps = selected[selected < end].tolist()
-    if changes == ():
-        raise SettingsError("set", "no value", "NAME=VALUE, such as fa=0.5")
-    runs = selection.select_runs(trajectory)
-    result = analysis.committor(
-        runs,
-        outcome,
-        steps,
-        copies,
-        displace,
-        level=level,
-        bisections=bisections,
-        reshuffle=reshuffle,
-        until=until,
-        direction=None if direction == "all" else direction,
-        scheduler=scheduler,
-        log=progress,
-        **committors.changed_settings(runs, changes or ()),
-    )
-    if modes and not result.attrs["frames_left"]:
-        result = committors.count_growing_modes(runs, result)
-    return committors.add_events(runs, result)
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        return committors.COMMITTOR_COLUMNS
 
+    def explain(self, result: xr.Dataset) -> str:
+        return committors.committor_legend(result)
 
-def fate_report(measured: MeasuredTrajectory) -> Report:
-    result = measured.result
-    return Report(
-        committors.committor_table(result),
-        committors.COMMITTOR_COLUMNS,
-        committors.committor_legend(result),
-        summary=committors.describe_committors(result)
-        + committors.describe_events(result),
-        figure=lambda: plots.plot_committors(measured.trajectory, result),
-    )
+    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+        text = committors.describe_committors(result)
+        return text + committors.describe_events(result)
 
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        runs = self.selection.select_runs(trajectory)
+        return plots.plot_committors(runs, result)
 
-ANALYSIS = Analysis(
-    name="fate",
-    title="Committors along runs",
-    measure=measure,
-    report=fate_report,
-    options=Options,
-)
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Fate.main()

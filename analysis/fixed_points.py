@@ -15,7 +15,7 @@ from pathlib import Path
 from analysis import clustering_heads, output, plots
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.record import write_result_and_picture
+from analysis.command_line.result_files import write_result_and_picture
 from dynamics import trajectory
 from dynamics.settings import SUCCESS_ACCURACY
 

@@ -7,24 +7,23 @@ python -m analysis.formation RUN.nc [OTHER.nc]
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from analysis import output, plots, structures
-from analysis.command_line.record import (
-    Analysis,
-    AnalysisOptions,
-    MeasuredTrajectory,
-    Report,
-)
-from dynamics.settings import SettingsError
-from dynamics.trajectory.selection import Selection, check_run_index
+from analysis.command_line.analysis import Analysis
+from analysis.output.tables import Column
+from dynamics.trajectory.selection import check_run_index
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(AnalysisOptions):
+class Formation(Analysis):
     """Measure when circles, grids and dominant frequencies form in the embeddings of
     one or two trajectories of any system. Circles and grids are defined as in CA
     appendix A. A trajectory of a single frame has a table without times, and no
@@ -36,56 +35,57 @@ class Options(AnalysisOptions):
     """Unit in which times are compared and printed: fractions of the trajectory
     (normalised), or steps."""
 
-    def __post_init__(self) -> None:
-        if len(self.others) > 1:
-            others = " ".join(map(str, self.others))
-            raise SettingsError("others", others, "one further trajectory")
+    title = "Structure over time, and when it forms"
+    several = "combined"
+    most_files = 2
+    diverged = "diverged and are censored there"
 
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        selected = self.selection.select_runs(trajectory)
+        check_run_index("run", self.run, selected)
+        measures = structures.structure_measures(selected, self.selection)
+        onsets = structures.find_formation_times(measures)
+        result = measures.merge(onsets, compat="override", join="exact")
+        return result.assign_attrs(system=trajectory.attrs["system"])
 
-def measure(trajectory: xr.Dataset, selection: Selection, run: int) -> xr.Dataset:
-    selected = selection.select_runs(trajectory)
-    check_run_index("run", run, selected)
-    measures = structures.structure_measures(selected, selection)
-    onsets = structures.find_formation_times(measures)
-    return measures.merge(onsets, compat="override", join="exact")
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        results = formation_results(result)
+        return output.make_table(structures.formation_rows(results, self.clock))
 
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        return structures.formation_columns(formation_results(result))
 
-def formation_report(measured: MeasuredTrajectory) -> Report:
-    """The report on both trajectories, which are named by their systems or, if both
-    have the same, by their files."""
-    options, results, missing = measured.options, [], []
-    systems = [item.trajectory.attrs["system"] for item in measured.together]
-    for system, item in zip(systems, measured.together, strict=True):
-        name = system if systems.count(system) == 1 else item.path.stem
-        results.append(
-            structures.FormationResult(name, system, item.result, item.result)
+    def explain(self, result: xr.Dataset) -> str:
+        return structures.formation_legend(formation_results(result), self.clock)
+
+    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+        return "\n".join(
+            f"{item.attrs.get('trajectory', 'trajectory')}: distances from grids are not"
+            " computed, because with so many tokens there are too many grids to compare"
+            f" with (the limit is {structures.MAX_GRID_TOKENS})"
+            for item in output.split_results(result)
+            if "grid_distance" not in item
         )
-        if "grid_distance" not in item.result:
-            missing.append(
-                f"{item.path.name}: distances from grids are not computed, because with"
-                f" {item.trajectory.attrs['modulus']} tokens there are too many grids"
-                f" to compare with (the limit is {structures.MAX_GRID_TOKENS})"
-            )
-    timed = [result for result in results if structures.has_times(result.measures)]
-    return Report(
-        output.make_table(structures.formation_rows(results, options.clock)),
-        structures.formation_columns(results),
-        structures.formation_legend(results, options.clock),
-        summary="\n".join(missing),
-        figure=lambda: plots.plot_formation(timed, options.run) if timed else None,
-        result=structures.merge_formation(results),
-    )
+
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure | None:
+        results = formation_results(result)
+        timed = [item for item in results if structures.has_times(item.measures)]
+        return plots.plot_formation(timed, self.run) if timed else None
 
 
-ANALYSIS = Analysis(
-    name="formation",
-    title="Structure over time, and when it forms",
-    measure=measure,
-    report=formation_report,
-    options=Options,
-    diverged="diverged and are censored there",
-    others="combined",
-)
+def formation_results(result: xr.Dataset) -> list[structures.FormationResult]:
+    """The result of each trajectory, with the name of its system or, if two have the
+    same, of its file."""
+    results = output.split_results(result)
+    systems = [item.attrs["system"] for item in results]
+    named = []
+    for system, item in zip(systems, results, strict=True):
+        name = system
+        if systems.count(system) > 1:
+            name = Path(item.attrs["trajectory"]).stem
+        named.append(structures.FormationResult(name, system, item, item))
+    return named
+
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Formation.main()

@@ -11,22 +11,19 @@ instead of the gradient norm and the drops of the loss."""
 from __future__ import annotations
 
 import dataclasses
-import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analysis import plots, transitions
-from analysis.command_line.record import (
-    Analysis,
-    AnalysisOptions,
-    MeasuredTrajectory,
-    Report,
-)
+from analysis.command_line.analysis import Analysis
 from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
-from dynamics.trajectory.selection import Selection, check_run_index
+from dynamics.trajectory.selection import check_run_index
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 LEGEND = """number: number of events or of runs. value: fraction of the events that \
 have a peak, or a correlation
@@ -53,7 +50,7 @@ quantities remain"""
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(AnalysisOptions):
+class Gradients(Analysis):
     """Compare peaks of the gradient norm of each layer with drops and spikes of the
     loss, and draw the gradient norms of one run (VC appendix A.1, figures 15, 16, 18
     and 19)."""
@@ -63,57 +60,48 @@ class Options(AnalysisOptions):
     drops and, among these, the most spikes."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
+    title = "Peaks of gradient norms, and drops and spikes of the loss"
 
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    detection: DetectionConfig,
-    run: int | None,
-) -> xr.Dataset:
-    selected = selection.apply(trajectory)
-    if run is not None:
-        check_run_index("run", run, selected)
-    result = transitions.peak_coincidence(selected, detection)
-    clock, frame = transitions.frame_interval(selected)
-    words = "uneven" if math.isnan(frame) else f"{frame:g} {clock}s"
-    return result.assign_attrs(frame=words)
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        selected = self.selection.apply(trajectory)
+        if self.run is not None:
+            check_run_index("run", self.run, selected)
+        result = transitions.peak_coincidence(selected, self.detection)
+        clock, interval = transitions.frame_interval(selected)
+        return result.assign_attrs(
+            unit_of_time=clock,
+            frame_interval=interval,
+            window=self.detection.width(selected.sizes["step"]),
+        )
 
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        return transitions.coincidence_table(result, result.attrs["frame_interval"])
 
-def gradients_report(measured: MeasuredTrajectory) -> Report:
-    options, selected = measured.options, measured.selected
-    result, run = measured.result, options.run
-    clock, frame = transitions.frame_interval(selected)
-    columns = [
-        Column("layer", "layer"),
-        Column("measure", "measure"),
-        Column("number", "number"),
-        Column("value", "value", digits=2, interval="bounds"),
-        Column("anywhere", "anywhere", digits=2),
-        Column("p", "p_value_anywhere", digits=3),
-        Column("nearby", "nearby", digits=2),
-        Column("p", "p_value_nearby", digits=3),
-        Column(f"lag, {clock}s", "lag", digits=1, interval="bounds"),
-    ]
-    width = options.detection.width(selected.sizes["step"])
-    if run is None:
-        run = transitions.most_eventful_run(result["events"].values)
-    return Report(
-        transitions.coincidence_table(result, frame),
-        columns,
-        LEGEND.format(width, 2 * width),
-        figure=lambda: plots.plot_gradient_norms(
-            selected, result, run, options.detection
-        ),
-    )
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        clock = result.attrs["unit_of_time"]
+        return [
+            Column("layer", "layer"),
+            Column("measure", "measure"),
+            Column("number", "number"),
+            Column("value", "value", digits=2, interval="bounds"),
+            Column("anywhere", "anywhere", digits=2),
+            Column("p", "p_value_anywhere", digits=3),
+            Column("nearby", "nearby", digits=2),
+            Column("p", "p_value_nearby", digits=3),
+            Column(f"lag, {clock}s", "lag", digits=1, interval="bounds"),
+        ]
 
+    def explain(self, result: xr.Dataset) -> str:
+        window = result.attrs["window"]
+        return LEGEND.format(window, 2 * window)
 
-ANALYSIS = Analysis(
-    name="gradients",
-    title="Peaks of gradient norms, and drops and spikes of the loss",
-    measure=measure,
-    report=gradients_report,
-    options=Options,
-)
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        run = self.run
+        if run is None:
+            run = transitions.most_eventful_run(result["events"].values)
+        selected = self.selection.apply(trajectory)
+        return plots.plot_gradient_norms(selected, result, run, self.detection)
+
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Gradients.main()

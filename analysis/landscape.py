@@ -6,25 +6,21 @@ python -m analysis.landscape RUN.nc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-import dynamics
 from analysis import loss_geometry, plots
-from analysis.command_line.record import (
-    Analysis,
-    MeasuredTrajectory,
-    ModelOptions,
-    Report,
-)
-from dynamics.trajectory.selection import Selection
+from analysis.command_line.analysis import ModelAnalysis
+from analysis.output.tables import Column
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(ModelOptions):
+class Landscape(ModelAnalysis):
     """Compute the training loss on a plane through the parameters of the first of the
     selected runs, with the run projected on it; or on the lines between the last frames
     of all selected runs, before and after their hidden units are matched. Ctrl-C
@@ -39,59 +35,48 @@ class Options(ModelOptions):
     seed: int = 0
     """Seed of the random directions."""
 
+    title = "Loss on planes and lines"
 
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    functions: dynamics.ModelFile | None,
-    plane: Literal["trajectory", "frames", "random", "lines"],
-    points: int,
-    seed: int,
-    progress: Callable[[str], None],
-) -> xr.Dataset:
-    frames = selection.frame_indices(trajectory).tolist()
-    runs = selection.select_runs(trajectory)
-    if plane == "lines":
-        return loss_geometry.loss_barriers(
-            runs, frames[-1], points, functions=functions
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        functions = self.model_functions(trajectory)
+        frames = self.selection.frame_indices(trajectory).tolist()
+        runs = self.selection.select_runs(trajectory)
+        if self.plane == "lines":
+            return loss_geometry.loss_barriers(
+                runs, frames[-1], self.points, functions=functions
+            )
+        return loss_geometry.loss_landscape(
+            runs,
+            frames,
+            self.plane,
+            points=self.points,
+            seed=self.seed,
+            functions=functions,
+            log=self.progress,
         )
-    return loss_geometry.loss_landscape(
-        runs,
-        frames,
-        plane,
-        points=points,
-        seed=seed,
-        functions=functions,
-        log=progress,
-    )
 
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        if "barrier" in result:
+            barriers = result[["barrier", "matched_barrier"]].to_dataframe()
+            return barriers.reset_index(drop=True)
+        names = ["frame_u", "frame_v", "frame_loss", "projected_loss", "distance"]
+        return result[names].to_dataframe().reset_index()
 
-def landscape_report(measured: MeasuredTrajectory) -> Report:
-    result = measured.result
-    if "barrier" in result:
-        barriers = result[["barrier", "matched_barrier"]].to_dataframe()
-        return Report(
-            barriers.reset_index(drop=True),
-            loss_geometry.BARRIER_COLUMNS,
-            loss_geometry.BARRIER_LEGEND,
-            figure=lambda: plots.plot_barriers(result),
-        )
-    names = ["frame_u", "frame_v", "frame_loss", "projected_loss", "distance"]
-    return Report(
-        result[names].to_dataframe().reset_index(),
-        loss_geometry.PLANE_COLUMNS,
-        loss_geometry.PLANE_LEGEND,
-        figure=lambda: plots.plot_landscape(result),
-    )
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        if "barrier" in result:
+            return loss_geometry.BARRIER_COLUMNS
+        return loss_geometry.PLANE_COLUMNS
 
+    def explain(self, result: xr.Dataset) -> str:
+        if "barrier" in result:
+            return loss_geometry.BARRIER_LEGEND
+        return loss_geometry.PLANE_LEGEND
 
-ANALYSIS = Analysis(
-    name="landscape",
-    title="Loss on planes and lines",
-    measure=measure,
-    report=landscape_report,
-    options=Options,
-)
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        if "barrier" in result:
+            return plots.plot_barriers(result)
+        return plots.plot_landscape(result)
+
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Landscape.main()

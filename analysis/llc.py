@@ -7,49 +7,35 @@ python -m analysis.llc RUN.nc --calibrate
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-import dynamics
 from analysis import loss_geometry, plots
-from analysis.command_line.record import (
-    Analysis,
-    MeasuredTrajectory,
-    ModelOptions,
-    Report,
-)
+from analysis.command_line.analysis import ModelAnalysis
+from analysis.loss_geometry.chain_options import ChainOptions
+from analysis.output.tables import Column
 from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
+
+
+STEP_SIZES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+LOCALISATIONS = (1.0, 10.0, 100.0, 1000.0)
+"""Values of `--calibrate`."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(ModelOptions):
+class LLC(ModelAnalysis):
     """Estimate the local learning coefficient of the training loss at frames along a
     run: how degenerate the loss is around the weights. Chains of Langevin dynamics
     sample around each frame. Ctrl-C writes the frames that are measured."""
 
     selection: Selection = Selection(frames=10)
-    chains: int = 8
-    """Number of chains at each frame."""
-    draws: int = 400
-    """Number of steps of a chain that are averaged over."""
-    burn_in: int = 200
-    """Number of steps before them."""
-    step_size: float | None = None
-    """Step size of the chains. Default: at each frame one that suits the largest
-    eigenvalue of the Hessian."""
-    localisation: float = 100.0
-    """Strength of the attraction to the frame's weights."""
-    temperature: float | None = None
-    """Inverse temperature, the factor of the mean loss. Default: n / log n for n
-    training examples."""
-    batch: int = 0
-    """Number of examples of a step. 0: all."""
-    chain_seed: int = 0
-    """Seed of the random numbers of the chains."""
+    sampling: ChainOptions = dataclasses.field(default_factory=ChainOptions)
     layers: tuple[str, ...] = ()
     """Patterns of the names of weights that move, such as "*weight". Default: all."""
     precision: Literal["float32", "float64"] = "float32"
@@ -58,92 +44,57 @@ class Options(ModelOptions):
     """Measure only the first selected run at the last selected frame, for several step
     sizes and localisations."""
 
+    title = "Local learning coefficients"
 
-STEP_SIZES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-LOCALISATIONS = (1.0, 10.0, 100.0, 1000.0)
-"""Values of `--calibrate`."""
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        import torch
 
-
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    functions: dynamics.ModelFile | None,
-    chains: int,
-    draws: int,
-    burn_in: int,
-    step_size: float | None,
-    localisation: float,
-    temperature: float | None,
-    batch: int,
-    chain_seed: int,
-    layers: tuple[str, ...],
-    precision: Literal["float32", "float64"],
-    calibrate: bool,
-    progress: Callable[[str], None],
-) -> xr.Dataset:
-    import torch
-
-    options = loss_geometry.ChainOptions(
-        chains,
-        draws,
-        burn_in,
-        step_size,
-        localisation,
-        temperature,
-        batch,
-        chain_seed,
-    )
-    frames = selection.frame_indices(trajectory).tolist()
-    selected = selection.select_runs(trajectory)
-    dtype = getattr(torch, precision)
-    if not calibrate:
-        return loss_geometry.learning_coefficients(
+        functions = self.model_functions(trajectory)
+        frames = self.selection.frame_indices(trajectory).tolist()
+        selected = self.selection.select_runs(trajectory)
+        dtype = getattr(torch, self.precision)
+        if not self.calibrate:
+            return loss_geometry.learning_coefficients(
+                selected,
+                frames,
+                self.sampling,
+                functions,
+                self.layers,
+                dtype,
+                self.progress,
+            )
+        if self.sampling.step_size is not None:
+            allowed = "no value with --calibrate, which tries several"
+            raise SettingsError("step_size", self.sampling.step_size, allowed)
+        return loss_geometry.calibrate_chains(
             selected,
-            frames,
-            options,
+            frames[-1],
+            STEP_SIZES,
+            LOCALISATIONS,
+            self.sampling,
             functions,
-            layers,
+            self.layers,
             dtype,
-            progress,
         )
-    if step_size is not None:
-        allowed = "no value with --calibrate, which tries several"
-        raise SettingsError("step_size", step_size, allowed)
-    return loss_geometry.calibrate_chains(
-        selected,
-        frames[-1],
-        STEP_SIZES,
-        LOCALISATIONS,
-        options,
-        functions,
-        layers,
-        dtype,
-    )
 
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        if self.calibrate:
+            return loss_geometry.calibration_table(result)
+        return loss_geometry.coefficient_table(result)
 
-def llc_report(measured: MeasuredTrajectory) -> Report:
-    result = measured.result
-    if measured.options.calibrate:
-        return Report(
-            loss_geometry.calibration_table(result),
-            loss_geometry.CALIBRATION_COLUMNS,
-            figure=lambda: plots.plot_calibration(result),
-        )
-    return Report(
-        loss_geometry.coefficient_table(result),
-        loss_geometry.coefficient_columns(result),
-        "\n" + loss_geometry.describe_chains(result),
-        figure=lambda: plots.plot_learning_coefficients(result),
-    )
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        if self.calibrate:
+            return loss_geometry.CALIBRATION_COLUMNS
+        return loss_geometry.coefficient_columns(result)
 
+    def explain(self, result: xr.Dataset) -> str:
+        return "" if self.calibrate else "\n" + loss_geometry.describe_chains(result)
 
-ANALYSIS = Analysis(
-    name="llc",
-    title="Local learning coefficients",
-    measure=measure,
-    report=llc_report,
-    options=Options,
-)
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        if self.calibrate:
+            return plots.plot_calibration(result)
+        return plots.plot_learning_coefficients(result)
+
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    LLC.main()

@@ -6,34 +6,18 @@ python -m analysis.noise RUN.nc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import dynamics
 from analysis import loss_geometry, plots
-from analysis.command_line.record import (
-    Analysis,
-    MeasuredTrajectory,
-    ModelOptions,
-    Report,
-)
+from analysis.command_line.analysis import ModelAnalysis
+from analysis.output.tables import Column
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
-
-
-@dataclasses.dataclass(frozen=True)
-class Options(ModelOptions):
-    """Measure how the gradients of single examples differ at frames along a run: the
-    noise scale, the rank of their covariance, and how it lies to the leading
-    eigenvectors of the Hessian. Ctrl-C writes the frames that are measured."""
-
-    selection: Selection = Selection(frames=10)
-    examples: int = 1024
-    """Largest number of examples."""
-    modes: int = 5
-    """Number of leading eigenvectors of the covariance and of the Hessian."""
+    from matplotlib.figure import Figure
 
 
 HEADINGS = {
@@ -52,41 +36,42 @@ of this size noise and gradient are equally large. Along Hessian: fraction in th
 of its {modes} leading eigenvectors."""
 
 
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    functions: dynamics.ModelFile | None,
-    examples: int,
-    modes: int,
-    progress: Callable[[str], None],
-) -> xr.Dataset:
-    return loss_geometry.gradient_noise(
-        selection.select_runs(trajectory),
-        selection.frame_indices(trajectory).tolist(),
-        examples,
-        modes,
-        functions,
-        progress,
-    )
+@dataclasses.dataclass(frozen=True)
+class Noise(ModelAnalysis):
+    """Measure how the gradients of single examples differ at frames along a run: the
+    noise scale, the rank of their covariance, and how it lies to the leading
+    eigenvectors of the Hessian. Ctrl-C writes the frames that are measured."""
 
+    selection: Selection = Selection(frames=10)
+    examples: int = 1024
+    """Largest number of examples."""
+    modes: int = 5
+    """Number of leading eigenvectors of the covariance and of the Hessian."""
 
-def noise_report(measured: MeasuredTrajectory) -> Report:
-    result = measured.result
-    return Report(
-        loss_geometry.median_table(result, HEADINGS),
-        loss_geometry.median_columns(HEADINGS),
-        LEGEND.format(modes=result.attrs["modes"]),
-        figure=lambda: plots.plot_gradient_noise(result),
-    )
+    title = "Noise of the gradients"
 
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        return loss_geometry.gradient_noise(
+            self.selection.select_runs(trajectory),
+            self.selection.frame_indices(trajectory).tolist(),
+            self.examples,
+            self.modes,
+            self.model_functions(trajectory),
+            self.progress,
+        )
 
-ANALYSIS = Analysis(
-    name="noise",
-    title="Noise of the gradients",
-    measure=measure,
-    report=noise_report,
-    options=Options,
-)
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        return loss_geometry.median_table(result, HEADINGS)
+
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        return loss_geometry.median_columns(HEADINGS)
+
+    def explain(self, result: xr.Dataset) -> str:
+        return LEGEND.format(modes=result.attrs["modes"])
+
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        return plots.plot_gradient_noise(result)
+
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Noise.main()

@@ -7,26 +7,24 @@ python -m analysis.pair_law RUN.nc
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import dynamics
 from analysis import forces, output, plots, progress_measures
-from analysis.command_line.record import (
-    Analysis,
-    MeasuredTrajectory,
-    ModelOptions,
-    Report,
-    settings_in_words,
-)
+from analysis.command_line.analysis import ModelAnalysis
+from analysis.command_line.result_files import settings_in_words
+from analysis.output.tables import Column
 from dynamics.settings import ParticleSettings, check_real
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(ModelOptions):
+class PairLaw(ModelAnalysis):
     """Estimate the forces between pair sums from the recorded gradients of a network's
     embeddings: functions of the distance and of the angle, for pairs with equal and
     with different modular sums. Compare on held-out runs and frames how much of the
@@ -44,39 +42,27 @@ class Options(ModelOptions):
     def __post_init__(self) -> None:
         check_real("key_fraction", self.key_fraction, positive=True, up_to=1)
 
+    title = "The best pair law"
 
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    key_fraction: float,
-    fa: float,
-    functions: dynamics.ModelFile | None,
-) -> xr.Dataset:
-    trajectory = selection.select_runs(trajectory)
-    keys = progress_measures.plane_key_frequencies(trajectory, key_fraction)
-    law = ParticleSettings(fa=fa)
-    return forces.fit_pair_law(trajectory, law, selection, keys, functions)
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        runs = self.selection.select_runs(trajectory)
+        keys = progress_measures.plane_key_frequencies(runs, self.key_fraction)
+        law = ParticleSettings(fa=self.fa)
+        functions = self.model_functions(trajectory)
+        return forces.fit_pair_law(runs, law, self.selection, keys, functions)
 
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        return output.make_table(forces.pair_law_rows(result))
 
-def pair_law_report(measured: MeasuredTrajectory) -> Report:
-    result = measured.result
-    return Report(
-        output.make_table(forces.pair_law_rows(result)),
-        forces.pair_law_columns(result),
-        "\n" + forces.PAIR_LAW_LEGEND,
-        figure=lambda: plots.plot_pair_law(
-            result, settings_in_words(measured.trajectory)
-        ),
-    )
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        return forces.pair_law_columns(result)
 
+    def explain(self, result: xr.Dataset) -> str:
+        return "\n" + forces.PAIR_LAW_LEGEND
 
-ANALYSIS = Analysis(
-    name="pair_law",
-    title="The best pair law",
-    measure=measure,
-    report=pair_law_report,
-    options=Options,
-)
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        return plots.plot_pair_law(result, settings_in_words(trajectory))
+
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    PairLaw.main()

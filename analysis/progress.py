@@ -8,26 +8,23 @@ python -m analysis.progress MINE.nc --model my_model.py
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import dynamics
 from analysis import output, plots, progress_measures
-from analysis.command_line.record import (
-    PRINTED_ROWS,
-    Analysis,
-    MeasuredTrajectory,
-    ModelOptions,
-    Report,
-)
+from analysis.command_line.analysis import ModelAnalysis
+from analysis.output.tables import Column
 from dynamics.settings import check_real
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(ModelOptions):
+class Progress(ModelAnalysis):
     """Measure how networks that add two numbers modulo N come to generalise: Fourier
     norms and key frequencies, Gini coefficients, restricted and excluded loss (Nanda et
     al., arXiv 2301.05217), gradient symmetricity, distance irrelevance and circularity
@@ -42,42 +39,31 @@ class Options(ModelOptions):
     def __post_init__(self) -> None:
         check_real("key_fraction", self.key_fraction, positive=True, up_to=1)
 
+    title = "Progress measures"
 
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    key_fraction: float,
-    functions: dynamics.ModelFile | None,
-) -> xr.Dataset:
-    return progress_measures.measure_progress(
-        selection.select_runs(trajectory),
-        selection,
-        key_fraction,
-        functions,
-    )
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        return progress_measures.measure_progress(
+            self.selection.select_runs(trajectory),
+            self.selection,
+            self.key_fraction,
+            self.model_functions(trajectory),
+        )
 
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        return output.make_table(progress_measures.progress_rows(result))
 
-def progress_report(measured: MeasuredTrajectory) -> Report:
-    result, trajectory = measured.result, measured.trajectory
-    if "loss" in result:
-        trajectory = progress_measures.with_performance(trajectory, result)
-    single = trajectory.sizes["step"] == 1
-    return Report(
-        output.make_table(progress_measures.progress_rows(result)),
-        progress_measures.progress_columns(result),
-        "\n" + progress_measures.describe_progress(result),
-        figure=None if single else plots.plot_progress(trajectory, result),
-        rows=slice(PRINTED_ROWS),
-    )
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        return progress_measures.progress_columns(result)
 
+    def explain(self, result: xr.Dataset) -> str:
+        return "\n" + progress_measures.describe_progress(result)
 
-ANALYSIS = Analysis(
-    name="progress",
-    title="Progress measures",
-    measure=measure,
-    report=progress_report,
-    options=Options,
-)
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure | None:
+        runs = self.selection.select_runs(trajectory)
+        if "loss" in result:
+            runs = progress_measures.with_performance(runs, result)
+        return plots.plot_progress(runs, result) if runs.sizes["step"] > 1 else None
+
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Progress.main()

@@ -8,35 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from analysis import plots, transitions
-from analysis.command_line.record import (
-    Analysis,
-    MeasuredTrajectory,
-    Report,
-    TrajectoryOptions,
-)
+from analysis.command_line.analysis import Analysis
 from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
-from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
-
-COLUMNS = (
-    Column("remedy", "remedy"),
-    Column("runs", "runs"),
-    Column("escaped", "escaped"),
-    Column("spikes a run", "spikes", digits=2, interval="half-width"),
-    Column("change", "spikes_gain", digits=2, interval="bounds"),
-    Column("per 1000 epochs", "rate", digits=2, interval="half-width"),
-    Column("change", "rate_gain", digits=2, interval="bounds"),
-    Column("test %", "test", digits=1, interval="half-width", scale=100),
-    Column("change", "test_gain", digits=1, interval="bounds", scale=100),
-    Column("> .98", "successes"),
-    Column("p", "p_value", text=lambda p: "-" if math.isnan(p) else f"{p:.2g}"),
-)
+    from matplotlib.figure import Figure
 
 LEGEND = """per 1000 epochs: number of spikes after the escape, divided by the epochs \
 after it, over all runs. An
@@ -49,7 +31,7 @@ the jackknife). p: McNemar's test of the hypothesis that equally many runs rise 
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TrajectoryOptions):
+class Remedies(Analysis):
     """Train the runs of a trajectory again with one change, each with the same initial
     weights, data and batches. The changes are a norm that is smooth at the origin, a
     wider MLP, and weight decay of the assemblers (VC's term for the output weights of
@@ -65,44 +47,42 @@ class Options(TrajectoryOptions):
     """Weight decays of the assemblers, decoupled from the gradient as in AdamW."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
-
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    hidden: int,
-    assembler_decays: tuple[float, ...],
-    detection: DetectionConfig,
-    log: TextIO,
-) -> xr.Dataset:
-    settings = transitions.check_complete_ensemble(trajectory)
-    ensembles = {transitions.UNCHANGED: trajectory}
-    changes = transitions.intervention_settings(settings, hidden, assembler_decays)
-    for name, changed in changes.items():
-        path, ensembles[name] = transitions.train_intervention(trajectory, changed)
-        print(f"{name:<11} {path}", file=log)
-    result = transitions.compare_interventions(ensembles, detection)
-    return result.assign_attrs(dataclasses.asdict(detection))
-
-
-def remedies_report(measured: MeasuredTrajectory) -> Report:
-    result = measured.result
-    return Report(
-        transitions.intervention_table(result),
-        COLUMNS,
-        LEGEND,
-        figure=lambda: plots.plot_interventions(result),
+    title = "Remedies of loss spikes"
+    columns = (
+        Column("remedy", "remedy"),
+        Column("runs", "runs"),
+        Column("escaped", "escaped"),
+        Column("spikes a run", "spikes", digits=2, interval="half-width"),
+        Column("change", "spikes_gain", digits=2, interval="bounds"),
+        Column("per 1000 epochs", "rate", digits=2, interval="half-width"),
+        Column("change", "rate_gain", digits=2, interval="bounds"),
+        Column("test %", "test", digits=1, interval="half-width", scale=100),
+        Column("change", "test_gain", digits=1, interval="bounds", scale=100),
+        Column("> .98", "successes"),
+        Column("p", "p_value", text=lambda p: "-" if math.isnan(p) else f"{p:.2g}"),
     )
+    legend = LEGEND
+    diverged = ""
 
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        runs = self.selection.select_whole_runs(trajectory)
+        settings = transitions.check_complete_ensemble(runs)
+        ensembles = {transitions.UNCHANGED: runs}
+        changes = transitions.intervention_settings(
+            settings, self.hidden, self.assembler_decays
+        )
+        for name, changed in changes.items():
+            path, ensembles[name] = transitions.train_intervention(runs, changed)
+            self.progress(f"{name:<11} {path}")
+        result = transitions.compare_interventions(ensembles, self.detection)
+        return result.assign_attrs(dataclasses.asdict(self.detection))
 
-ANALYSIS = Analysis(
-    name="remedies",
-    title="Remedies of loss spikes",
-    measure=measure,
-    report=remedies_report,
-    options=Options,
-    diverged="",
-    files_first=True,
-)
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        return transitions.intervention_table(result)
+
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        return plots.plot_interventions(result)
+
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Remedies.main()

@@ -12,7 +12,7 @@ from typing import Literal
 from analysis import output, plots, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.record import write_result_and_picture
+from analysis.command_line.result_files import write_result_and_picture
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 
 DEFAULT_VALUES = {

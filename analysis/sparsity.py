@@ -9,29 +9,60 @@ python -m analysis.sparsity RUN.nc [MORE.nc ...]
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from analysis import clustering_heads, plots
-from analysis.command_line.record import (
-    Analysis,
-    AnalysisOptions,
-    MeasuredTrajectory,
-    Report,
-)
+from analysis import clustering_heads, output, plots
+from analysis.command_line.analysis import Analysis
+from analysis.output.tables import Column
 from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(AnalysisOptions):
+class Sparsity(Analysis):
     """Reproduce figures 17 and 20 of VC: sparsity of the hidden activations of VC's
     network against the threshold, for successful and failed runs."""
 
     former_names: ClassVar[Mapping[str, str]] = {"--step": "--at"}
+
+    title = "Sparsity of hidden activations"
+    several = "combined"
+    diverged = "have diverged and are left out"
+
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        result = clustering_heads.measure_sparsity(
+            self.selection.select_runs(trajectory),
+            selected_step(trajectory, self.selection),
+        )
+        settings = {name: trajectory.attrs[name] for name in ("system", "config_json")}
+        return clustering_heads.compare_successes(result).assign_attrs(settings)
+
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        results = output.split_results(result)
+        return clustering_heads.sparsity_table(results, result_labels(results))
+
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        return clustering_heads.SPARSITY_COLUMNS
+
+    def explain(self, result: xr.Dataset) -> str:
+        return clustering_heads.SPARSITY_LEGEND
+
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        results = output.split_results(result)
+        return plots.plot_sparsity(results, result_labels(results))
+
+
+def result_labels(results: Sequence[xr.Dataset]) -> list[str]:
+    """Labels of results: the settings in which their trajectories differ, or files."""
+    paths = [Path(result.attrs.get("trajectory", "")) for result in results]
+    return clustering_heads.trajectory_labels(results, paths)
 
 
 def selected_step(trajectory: xr.Dataset, selection: Selection) -> int:
@@ -45,36 +76,5 @@ def selected_step(trajectory: xr.Dataset, selection: Selection) -> int:
     return int(selected[0])
 
 
-def measure(trajectory: xr.Dataset, selection: Selection) -> xr.Dataset:
-    result = clustering_heads.measure_sparsity(
-        selection.select_runs(trajectory), selected_step(trajectory, selection)
-    )
-    return clustering_heads.compare_successes(result)
-
-
-def sparsity_report(measured: MeasuredTrajectory) -> Report:
-    results = [item.result for item in measured.together]
-    paths = [item.path for item in measured.together]
-    trajectories = [item.trajectory for item in measured.together]
-    labels = clustering_heads.trajectory_labels(trajectories, paths)
-    return Report(
-        clustering_heads.sparsity_table(results, labels),
-        clustering_heads.SPARSITY_COLUMNS,
-        clustering_heads.SPARSITY_LEGEND,
-        figure=lambda: plots.plot_sparsity(results, labels),
-        result=clustering_heads.combine_sparsity(results, labels, paths),
-    )
-
-
-ANALYSIS = Analysis(
-    name="sparsity",
-    title="Sparsity of hidden activations",
-    measure=measure,
-    report=sparsity_report,
-    options=Options,
-    diverged="have diverged and are left out",
-    others="combined",
-)
-
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Sparsity.main()

@@ -8,23 +8,19 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Literal
 
-import dynamics
 from analysis import loss_geometry, plots
-from analysis.command_line.record import (
-    Analysis,
-    MeasuredTrajectory,
-    ModelOptions,
-    Report,
-)
+from analysis.command_line.analysis import ModelAnalysis
 from analysis.output.tables import Column
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(ModelOptions):
+class SpectralDensity(ModelAnalysis):
     """Compute the density of the eigenvalues of the training loss at frames along a run,
     by Lanczos quadrature, or from the whole matrix of a model with up to 2,000
     parameters; and the saddle index. Ctrl-C writes the frames that are measured."""
@@ -37,55 +33,40 @@ class Options(ModelOptions):
     probes: int = 4
     """Number of random vectors."""
 
-
-COLUMNS = [
-    Column("step", "step"),
-    Column("seed", "seed"),
-    Column("largest", "largest", digits=4),
-    Column("lowest", "lowest", digits=4),
-    Column("trace", "trace", digits=3),
-    Column("saddle index", "saddle_index", digits=1),
-    Column("null fraction", "null_fraction", digits=2),
-]
-
-
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    functions: dynamics.ModelFile | None,
-    matrix: Literal["hessian", "gauss_newton"],
-    steps: int,
-    probes: int,
-) -> xr.Dataset:
-    return loss_geometry.spectral_density(
-        selection.select_runs(trajectory),
-        selection.frame_indices(trajectory).tolist(),
-        matrix,
-        steps,
-        probes,
-        functions=functions,
+    title = "Spectral density of the loss"
+    columns = (
+        Column("step", "step"),
+        Column("seed", "seed"),
+        Column("largest", "largest", digits=4),
+        Column("lowest", "lowest", digits=4),
+        Column("trace", "trace", digits=3),
+        Column("saddle index", "saddle_index", digits=1),
+        Column("null fraction", "null_fraction", digits=2),
     )
 
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        return loss_geometry.spectral_density(
+            self.selection.select_runs(trajectory),
+            self.selection.frame_indices(trajectory).tolist(),
+            self.matrix,
+            self.steps,
+            self.probes,
+            functions=self.model_functions(trajectory),
+        )
 
-def spectral_density_report(measured: MeasuredTrajectory) -> Report:
-    result = measured.result
-    how = "all eigenvalues" if result.attrs["whole"] else "Lanczos quadrature"
-    return Report(
-        result.drop_dims("point").to_dataframe().reset_index(),
-        COLUMNS,
-        f"\n{result.attrs['parameters']} parameters, {how}. Saddle index: number of"
-        " eigenvalues below -0.0001 of the\nlargest magnitude; null: within it.",
-        figure=lambda: plots.plot_spectral_density(result),
-    )
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        return result.drop_dims("point").to_dataframe().reset_index()
 
+    def explain(self, result: xr.Dataset) -> str:
+        how = "all eigenvalues" if result.attrs["whole"] else "Lanczos quadrature"
+        return (
+            f"\n{result.attrs['parameters']} parameters, {how}. Saddle index: number of"
+            " eigenvalues below -0.0001 of the\nlargest magnitude; null: within it."
+        )
 
-ANALYSIS = Analysis(
-    name="spectral_density",
-    title="Spectral density of the loss",
-    measure=measure,
-    report=spectral_density_report,
-    options=Options,
-)
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+        return plots.plot_spectral_density(result)
+
 
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    SpectralDensity.main()

@@ -9,25 +9,19 @@ python -m analysis.spikes MINE.nc --model my_model.py
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import dynamics
 from analysis import output, plots, transitions
-from analysis.command_line.record import (
-    PRINTED_ROWS,
-    Analysis,
-    MeasuredTrajectory,
-    Report,
-    TrajectoryOptions,
-)
+from analysis.command_line.analysis import ModelAnalysis
 from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import RecordedSettings, SettingsError, check_integer
-from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 COLUMNS = (
     Column("cause", "cause"),
@@ -86,7 +80,7 @@ unflipped: % of the rise that remains if these leave the normalisation as before
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TrajectoryOptions):
+class Spikes(ModelAnalysis):
     """Replay every spike of the training loss step by step from the nearest restart
     state, and attribute the update with the largest rise of the loss to the
     normalisation (a vector reverses its direction), to the feed-forward layer (sequence
@@ -99,12 +93,6 @@ class Options(TrajectoryOptions):
     most: int | None = None
     """Number of spikes to examine, evenly spaced over runs; 100 spikes take about a
     minute. Default: all."""
-    model: Path | None = None
-    """For a recorded model: model file, a Python file, which is executed. Default: the
-    model file in the trajectory."""
-    trust_model: bool = False
-    """Run the model file that is stored in the trajectory, even if it never ran on this
-    computer."""
     normalised: str | None = None
     """For a recorded model: name of a layer of normalisation in the module of the model
     file; spikes are also tested for vectors that it turns."""
@@ -114,98 +102,88 @@ class Options(TrajectoryOptions):
         if self.most is not None:
             check_integer("most", self.most, 1, 10**9)
 
+    title = "Spikes of the loss and their causes"
+    diverged = ""
 
-def measure(
-    trajectory: xr.Dataset,
-    selection: Selection,
-    detection: DetectionConfig,
-    most: int | None,
-    model: Path | None,
-    trust_model: bool,
-    normalised: str | None,
-) -> xr.Dataset:
-    spikes = transitions.recorded_spikes(trajectory, detection)
-    examined = transitions.evenly_spaced_spikes(spikes, most)
-    if trajectory.attrs["system"] == RecordedSettings.system:
-        functions = dynamics.find_model(trajectory, model, trust_model)
-        if functions is None:
-            allowed = "a model file with logits and training_pairs, or a loss"
-            raise SettingsError("model", "none", allowed)
-        result = transitions.attribute_own_spikes(
-            trajectory, examined, functions, normalised
+    def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
+        runs = self.selection.select_whole_runs(trajectory)
+        spikes = transitions.recorded_spikes(runs, self.detection)
+        examined = transitions.evenly_spaced_spikes(spikes, self.most)
+        if trajectory.attrs["system"] == RecordedSettings.system:
+            functions = self.model_functions(trajectory)
+            if functions is None:
+                allowed = "a model file with logits and training_pairs, or a loss"
+                raise SettingsError("model", "none", allowed)
+            result = transitions.attribute_own_spikes(
+                runs, examined, functions, self.normalised
+            )
+        else:
+            result = transitions.attribute_spikes(runs, examined)
+        return result.assign_attrs(
+            recorded=len(spikes),
+            runs=runs.sizes["run"],
+            runs_with_spikes=len({spike.run for spike in spikes}),
+            **dataclasses.asdict(self.detection),
         )
-    else:
-        result = transitions.attribute_spikes(trajectory, examined)
-    return result.assign_attrs(recorded=len(spikes), **dataclasses.asdict(detection))
+
+    def table(self, result: xr.Dataset) -> pd.DataFrame:
+        if is_of_recorded_model(result):
+            return output.make_table(transitions.own_spike_rows(result))
+        return transitions.cause_table(result)
+
+    def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
+        if not is_of_recorded_model(result):
+            return COLUMNS
+        table = self.table(result)
+        return [column for column in OWN_COLUMNS if column.name in table]
+
+    def explain(self, result: xr.Dataset) -> str:
+        if is_of_recorded_model(result):
+            return OWN_LEGEND
+        return LEGEND.format(int(transitions.smooth_norm_applies(result).sum()))
+
+    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+        if is_of_recorded_model(result):
+            count = result.attrs["recorded"]
+            return f"\n{count} spikes, {result.sizes['spike']} examined"
+        return describe_spikes(result)
+
+    def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure | None:
+        if is_of_recorded_model(result):
+            return None
+        return plots.plot_spike_attribution(result)
 
 
-def describe_spikes(measured: MeasuredTrajectory) -> str:
+def is_of_recorded_model(result: xr.Dataset) -> bool:
+    """Whether spikes of a recorded model are attributed to its layers."""
+    return "alone" in result
+
+
+def describe_spikes(result: xr.Dataset) -> str:
     """How many spikes were found and examined, and the size of their updates."""
-    trajectory, result = measured.trajectory, measured.result
-    spikes = transitions.recorded_spikes(trajectory, measured.options.detection)
-    runs = f"{len({spike.run for spike in spikes})} of {trajectory.sizes['run']} runs"
+    runs = f"{result.attrs['runs_with_spikes']} of {result.attrs['runs']} runs"
+    examined = result.sizes["spike"]
+    text = f"\n{result.attrs['recorded']} spikes in {runs}, {examined} examined"
     attributed = result.isel(spike=result["cause"].values != "")
-    lost = result.sizes["spike"] - attributed.sizes["spike"]
-    text = f"\n{len(spikes)} spikes in {runs}, {result.sizes['spike']} examined"
+    lost = examined - attributed.sizes["spike"]
     if lost:
         text += f"; {lost} have no rise of the loss in the replay"
     if not attributed.sizes["spike"]:
         return text
-    rise = float(
-        (
-            (attributed["loss_after"] - attributed["loss_before"])
-            / (attributed["top"] - attributed["level"])
-        ).median()
-    )
+    rise = attributed["loss_after"] - attributed["loss_before"]
+    share = rise / (attributed["top"] - attributed["level"])
     text += (
-        f"\nthe examined update makes {100 * rise:.0f}% of the height of a spike"
-        " (median)"
+        f"\nthe examined update makes {100 * float(share.median()):.0f}% of the height of"
+        " a spike (median)"
     )
     for name, label in (("xi_ratio", "a sequence embedding"), ("input_ratio", "E + P")):
-        median, above = (
-            float(attributed[name].median()),
-            int((attributed[name] > 1).sum()),
-        )
+        ratio = attributed[name]
         text += (
-            f"\nlargest update of {label} over its length: median {median:.3f}, above 1"
-            f" in {above} spikes"
+            f"\nlargest update of {label} over its length: median"
+            f" {float(ratio.median()):.3f}, above 1 in {int((ratio > 1).sum())} spikes"
         )
     return text
 
 
-def own_report(measured: MeasuredTrajectory) -> Report:
-    """The report on a recorded model: a row for each spike."""
-    result = measured.result
-    table = output.make_table(transitions.own_spike_rows(result))
-    columns = [column for column in OWN_COLUMNS if column.name in table]
-    count, examined = result.attrs["recorded"], result.sizes["spike"]
-    summary = f"\n{count} spikes, {examined} examined"
-    return Report(table, columns, OWN_LEGEND, summary, rows=slice(PRINTED_ROWS))
-
-
-def spikes_report(measured: MeasuredTrajectory) -> Report:
-    if measured.trajectory.attrs["system"] == RecordedSettings.system:
-        return own_report(measured)
-    result = measured.result
-    smooth = int(transitions.smooth_norm_applies(result).sum())
-    return Report(
-        transitions.cause_table(result),
-        COLUMNS,
-        LEGEND.format(smooth),
-        summary=describe_spikes(measured),
-        figure=lambda: plots.plot_spike_attribution(result),
-    )
-
-
-ANALYSIS = Analysis(
-    name="spikes",
-    title="Spikes of the loss and their causes",
-    measure=measure,
-    report=spikes_report,
-    options=Options,
-    diverged="",
-    files_first=True,
-)
-
 if __name__ == "__main__":
-    ANALYSIS.run_command()
+    Spikes.main()

@@ -16,7 +16,7 @@ from analysis.clustering_heads.transfer_design import (
 )
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.record import write_result_and_picture
+from analysis.command_line.result_files import write_result_and_picture
 
 
 @dataclasses.dataclass(frozen=True)

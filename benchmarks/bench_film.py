@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from analysis.panels.main_panels import MAX_PANELS
+from analysis.panels.common_panels import MAX_PANELS
 from analysis.panels.run_scene import build_scene, panel_names
 from analysis.panels.scene import (
     Arrows,

@@ -50,7 +50,7 @@ class StepPacer:
 
     @contextmanager
     def measure(self, remaining: int) -> Iterator[int]:
-        """Yield a number of steps, at most `wanted`, and measure the time of the `with`
+        """Yield a number of steps, at most `remaining`, and measure the time of the `with`
         block that takes them."""
         number = max(1, min(remaining, int(SIGNAL_SECONDS / self.seconds_per_step)))
         begin = time.perf_counter()

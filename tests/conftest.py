@@ -141,19 +141,12 @@ def typed(monkeypatch, capsys):
     before = signal.getsignal(signal.SIGTERM)
 
     def run(program, *words):
-        from analysis.command_line.parsing import run_command
+        from tests import commands
 
-        module, code = importlib.import_module(program), 0
+        code = 0
         monkeypatch.setattr("sys.argv", [program, *map(str, words)])
         try:
-            if program == "sims.sweep":
-                module.run_sweep([*map(str, words)])
-            elif hasattr(module, "ANALYSIS"):
-                analysis = module.ANALYSIS
-                run_command(analysis.main, analysis.options, program)
-            else:
-                defaults = getattr(module, "DEFAULTS", None)
-                run_command(module.main, module.Options, program, defaults)
+            commands.run(program, [*map(str, words)])
         except SystemExit as end:
             code = end.code
         return code, *capsys.readouterr()

@@ -51,6 +51,7 @@ from sims.command_line.sweep_options import (
     sweep_command_options,
 )
 from tests import naive
+from tests.commands import arguments_of
 from tests.conftest import ROOT
 from tests.dynamics.test_system_checks import Noise, NoiseSettings
 from tests.interruptions import interrupt_at
@@ -238,7 +239,7 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
     elif program == "sims.sweep":
         options = sweep_command_options(table.SETTINGS_CLASSES)
     else:
-        options = importlib.import_module(program).Options
+        options = arguments_of(program)
     monkeypatch.setattr("sys.argv", [program, *arguments])
     if not arguments and page != "README.md":  # it is spoken of
         return

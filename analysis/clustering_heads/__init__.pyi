@@ -1,6 +1,5 @@
 from .activation_sparsity import SPARSITY_COLUMNS as SPARSITY_COLUMNS
 from .activation_sparsity import SPARSITY_LEGEND as SPARSITY_LEGEND
-from .activation_sparsity import combine_sparsity as combine_sparsity
 from .activation_sparsity import compare_successes as compare_successes
 from .activation_sparsity import measure_sparsity as measure_sparsity
 from .activation_sparsity import sparsity_table as sparsity_table

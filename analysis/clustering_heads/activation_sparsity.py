@@ -105,7 +105,8 @@ def count_below_thresholds(
     >>> count_below_thresholds([[0.0, -1.0], [0.5, 2.0]], [1, 3], [0.6, 1.5, 3.0])
     array([4., 5., 8.])
     """
-    values, counts = np.asarray(values), np.asarray(counts)
+    values = np.asarray(values)
+    counts = np.asarray(counts)
     if (
         values.ndim != 2
         or counts.shape != values.shape[:1]
@@ -127,7 +128,8 @@ def count_below_thresholds(
 
 def mean_sparsity(sparsity: np.ndarray) -> np.ndarray:
     """Mean of sparsity curves over log eps in `SPARSITY_RANGE`: (..., eps) -> (...)."""
-    eps, (low, high) = SPARSITY_THRESHOLDS, SPARSITY_RANGE
+    eps = SPARSITY_THRESHOLDS
+    low, high = SPARSITY_RANGE
     inside = (eps > low * (1 - 1e-9)) & (eps < high * (1 + 1e-9))
     log_eps = np.log(eps[inside])
     integral = np.trapezoid(sparsity[..., inside], log_eps, axis=-1)
@@ -198,10 +200,8 @@ def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Data
     test = trajectory["accuracy"].sel(step=step, split="test").values
     accuracy = np.where(valid, test.astype(np.float64), np.nan)
     success = np.where(valid, exceeds(accuracy, SUCCESSFUL_ACCURACY), np.nan)
-    mean, words = (
-        mean_sparsity(sparsity),
-        f"test accuracy above {SUCCESSFUL_ACCURACY:g}",
-    )
+    mean = mean_sparsity(sparsity)
+    words = f"test accuracy above {SUCCESSFUL_ACCURACY:g}"
     dims = ("split", "run", "eps")
     return xr.Dataset(
         {
@@ -284,7 +284,8 @@ def sparsity_table(
 
 def _split_row(result: xr.Dataset, label: str, split: str) -> dict:
     here = result.sel(split=split)
-    values, success = here["mean_sparsity"].values, here["success"].values
+    values = here["mean_sparsity"].values
+    success = here["success"].values
     successes, failures = values[success == 1], values[success == 0]
     row = {
         "run": label,
@@ -343,15 +344,6 @@ effect: rank-biserial correlation, -1 if every successful run is less sparse tha
 less sparse, more sparse: thresholds at which successful runs are less or more sparse than failed runs, with p < .05
 jointly for all thresholds
 with accuracy: Spearman's correlation of sparsity and test accuracy over runs; all intervals are 95%"""
-
-
-def combine_sparsity(
-    results: Sequence[xr.Dataset], labels: Sequence[str], paths: Sequence[Path]
-) -> xr.Dataset:
-    """Results of several trajectories as one dataset along `trajectory`."""
-    dim = xr.Variable("trajectory", labels)
-    whole = xr.concat(results, dim, join="outer", coords="different", compat="equals")
-    return whole.assign_attrs(trajectories=", ".join(path.name for path in paths))
 
 
 def trajectory_labels(

@@ -87,7 +87,8 @@ def measure_circuits(
     whole = xr.merge(
         parts, compat="no_conflicts", join="outer", combine_attrs="drop_conflicts"
     )
-    labels, successful = circuit_labels(result), successful_runs(trajectory)
+    labels = circuit_labels(result)
+    successful = successful_runs(trajectory)
     words = "whether the test accuracy at the end is above .98"
     for name, values, long_name in (
         ("label", [label.label for label in labels], "kind of circuit"),
@@ -106,7 +107,7 @@ def circuit_table(result: xr.Dataset, ideal: int) -> pd.DataFrame:
     """A row for each label: number of runs, exact 95% interval of their fraction, t
     intervals of means over runs.
 
-    found: result of `measure_circuits`; ideal: the number of clusters of an ideal
+    result: that of `measure_circuits`; ideal: the number of clusters of an ideal
     circuit."""
     positions = ("counting", "other_counting")
     measures = {
@@ -178,7 +179,8 @@ def _describe_steps(one: xr.Dataset) -> str:
     whole steps are encoded."""
     if not bool(one["sum_whole"]):
         return "-"
-    steps, parts = one["sum_steps"].values.round().astype(int), []
+    steps = one["sum_steps"].values.round().astype(int)
+    parts = []
     for position, step in enumerate(steps):
         expected = np.arange(len(step)) * int(position in one["counting"].values)
         if (step != expected).any():
@@ -236,7 +238,9 @@ def _describe_phases(result: xr.Dataset) -> list[str]:
         return ["no successful run shows when its clusters formed"]
     formed = result["formed"].values[learned]
     delay = result["separated"].values[learned] - formed
-    later, earlier, total = int((delay > 0).sum()), int((delay < 0).sum()), len(delay)
+    later = int((delay > 0).sum())
+    earlier = int((delay < 0).sum())
+    total = len(delay)
     return [
         (
             f"clusters form at epoch {format_plus_minus(mean_interval(formed))}; the"
@@ -252,10 +256,8 @@ def _describe_phases(result: xr.Dataset) -> list[str]:
 
 
 def _describe_inheritance(result: xr.Dataset) -> Iterator[str]:
-    values, success = (
-        result["inherited"].values,
-        result["successful"].values.astype(bool),
-    )
+    values = result["inherited"].values
+    success = result["successful"].values.astype(bool)
     yield (
         "correlation of attention at the start and the end:"
         f" {_describe(values, higher=True)}"

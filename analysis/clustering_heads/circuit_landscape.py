@@ -59,10 +59,8 @@ def check_landscape_settings(
     # no batch is above the data
     usual = SparseSettings(batch=min(SparseSettings.batch, s.data))
     for name in _TRAINING_SETTINGS:
-        value, allowed = (
-            getattr(s, name),
-            "no value here: gradient descent on all sequences",
-        )
+        value = getattr(s, name)
+        allowed = "no value here: gradient descent on all sequences"
         if value != getattr(usual, name):
             raise SettingsError(name, value, allowed)
     check_real("decay", decay, positive=True, up_to=1)
@@ -116,7 +114,8 @@ def fixed_point_landscape(
     SettingsError
     """
     check_landscape_settings(s, decay, push, draws, steps)
-    network, tokens = ClusteringHead(s), stability.all_sequences(s)
+    network = ClusteringHead(s)
+    tokens = stability.all_sequences(s)
     sample = sample_sequences(s, np.array([0]), "train")[0].astype(np.int64)
     try:
         rows = {
@@ -168,7 +167,9 @@ def perturbation_responses(
 ) -> xr.Dataset:
     """Gradient descent from flat parameters after each perturbation, by step and
     perturbation (`pushed`)."""
-    network, starts, names = loss.network, [row[None]], [("none", 0.0)]
+    network = loss.network
+    starts = [row[None]]
+    names = [("none", 0.0)]
     for size in push:
         perturbations = stability.random_perturbations(network, row, size, draws)
         del perturbations["none"]
@@ -217,7 +218,8 @@ def broken_invariances(
 ) -> dict[str, np.ndarray]:
     """Largest order and value fraction, and accuracy, at several flat parameters
     (start, parameter): (start,) each."""
-    s, weights = network.settings, network.unflatten(rows)
+    s = network.settings
+    weights = network.unflatten(rows)
     probe = invariances.invariance_probe(s)
     xi = invariances.batched_sequence_embeddings(network, weights, probe.tokens)[0]
     predicted = (
@@ -303,7 +305,8 @@ def format_perturbation_table(result: xr.Dataset) -> str:
     the worst of its draws."""
     measures = ("order_share", "value_share", "distance")
     rows = []
-    kinds, sizes = result["kind"].values, result["push"].values
+    kinds = result["kind"].values
+    sizes = result["push"].values
     ends = result.isel(step=[0, -1])
     for start in result["start"].values:
         for kind, size in dict.fromkeys(

@@ -109,9 +109,11 @@ def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.
     NaN or 0 for runs that have diverged or whose attention scores are too far apart.
     Raises TrajectoryError, SettingsError."""
     network = clustering_head_of(trajectory)
-    s, at = network.settings, invariances.invariance_probe(network.settings)
+    s = network.settings
+    at = invariances.invariance_probe(network.settings)
     step = int(trajectory["step"][-1]) if step is None else step
-    every, alive = weights(trajectory, step=step), not_diverged(trajectory, step)
+    every = weights(trajectory, step=step)
+    alive = not_diverged(trajectory, step)
     nothing = no_sum(np.full((s.length, s.vocab), np.nan))
     rows = []
     for run in range(trajectory.sizes["run"]):

@@ -88,7 +88,8 @@ def compare_same_seed(
     own, others = mean_interval(np.diagonal(x)), mean_distance_between(x, paired=True)
     if len(x) < 2:
         return SameSeedComparison(own, others, float("nan"), len(x))
-    generator, result = random_stream(0, "inheritance/permutations"), float(np.trace(x))
+    generator = random_stream(0, "inheritance/permutations")
+    result = float(np.trace(x))
     rows = np.arange(len(x))
     drawn = np.array(
         [x[rows, generator.permutation(len(x))].sum() for _ in range(permutations)]

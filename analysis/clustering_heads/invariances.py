@@ -167,7 +167,7 @@ def batched_sequence_embeddings(
     Parameters
     ----------
     network : ClusteringHead
-    found : dict of tensors, (..., *shape)
+    result : dict of tensors, (..., *shape)
         Float64 weights with any leading axes.
     tokens : array, (sequence, position)
 
@@ -188,7 +188,8 @@ def batched_sequence_embeddings(
     terms = torch.cat([attended * values, attended], dim=-1).flatten(
         -3, -2
     )  # (..., position x token, axis + 1)
-    lead, columns = terms.shape[:-2], terms.movedim(-2, 0).flatten(1)
+    lead = terms.shape[:-2]
+    columns = terms.movedim(-2, 0).flatten(1)
     batches = (
         tokens[start : start + _BATCH] for start in range(0, len(tokens), _BATCH)
     )
@@ -216,7 +217,8 @@ def total_variance(xi: np.ndarray) -> np.ndarray:
     """Variance summed over axes, (..., sequence, axis) -> (...); NaN if it is no more
     than rounding error."""
     x = np.asarray(xi, dtype=np.float64)
-    result, size = x.var(axis=-2).sum(axis=-1), (x * x).sum(axis=-1).max(axis=-1)
+    result = x.var(axis=-2).sum(axis=-1)
+    size = (x * x).sum(axis=-1).max(axis=-1)
     return np.where(result > _NO_VARIANCE * size, result, np.nan)
 
 
@@ -243,7 +245,8 @@ def order_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
     counting, counting)."""
     count = 1 + int(at.pairs.max(initial=0))
     result = np.zeros((*xi.shape[:-2], count, count))
-    base, size = xi[..., at.base, :], total_variance(xi[..., at.base, :])
+    base = xi[..., at.base, :]
+    size = total_variance(xi[..., at.base, :])
     for pair, (first, second) in enumerate(at.pairs):
         square = (
             ((base - xi[..., at.swapped[:, pair], :]) ** 2).sum(axis=-1).mean(axis=-1)
@@ -301,9 +304,11 @@ def network_invariances(
 ) -> dict[str, np.ndarray]:
     """The `INVARIANCE_VARIABLES` of one network, with float64 weights without leading
     axes. Raises ValueError."""
-    s, at = network.settings, at or invariance_probe(network.settings)
+    s = network.settings
+    at = at or invariance_probe(network.settings)
     xi, divided = batched_sequence_embeddings(network, result, at.tokens)
-    scored, x = _class_logits(network, result, xi), xi.numpy()
+    scored = _class_logits(network, result, xi)
+    x = xi.numpy()
     best = scored == scored.amax(-1, keepdim=True)
     target = torch.from_numpy(sparse_sum(at.tokens[at.base], s))
     hit = torch.gather(best[at.base], -1, target[:, None])[:, 0].double()
@@ -437,7 +442,8 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
     network = clustering_head_of(trajectory)
     step = int(trajectory["step"][-1]) if step is None else step
     every = weights_at_step(trajectory, network, step)
-    at, alive = invariance_probe(network.settings), not_diverged(trajectory, step)
+    at = invariance_probe(network.settings)
+    alive = not_diverged(trajectory, step)
     rows: list[dict[str, np.ndarray] | None] = []
     for run in tqdm(
         range(trajectory.sizes["run"]),
@@ -496,7 +502,8 @@ def _labelled(
     seeds: np.ndarray,
     step: int,
 ) -> xr.Dataset:
-    counting, tokens = np.array(s.counting), np.arange(s.vocab)
+    counting = np.array(s.counting)
+    tokens = np.arange(s.vocab)
     axes = {
         "position": np.arange(s.length),
         "counting": counting,

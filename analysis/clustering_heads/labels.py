@@ -87,7 +87,8 @@ def circuit_label(
 ) -> CircuitLabel:
     """The label of one run, from the result of `measure_invariances` at one index along
     run."""
-    accuracy, p = float(one["accuracy"]), one.sizes["token"]
+    accuracy = float(one["accuracy"])
+    p = one.sizes["token"]
     if np.isnan(accuracy):
         far = f"attention scores more than {MAX_SCORE_GAP} apart"
         is_far = bool(one.get("far_scores", False))

@@ -55,9 +55,11 @@ def final_accuracies(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
 def learning_table(trajectory: xr.Dataset) -> pd.DataFrame:
     """Success rates of all runs and mean accuracies of those that have not diverged, in
     one row."""
-    settings, result = read_settings(trajectory), final_accuracies(trajectory)
+    settings = read_settings(trajectory)
+    result = final_accuracies(trajectory)
     assert isinstance(settings, SparseSettings | TransformerSettings)
-    runs, test = trajectory.sizes["run"], result.get("test", np.empty(0))
+    runs = trajectory.sizes["run"]
+    test = result.get("test", np.empty(0))
     described = (
         ("vocab",)
         if isinstance(settings, SparseSettings)

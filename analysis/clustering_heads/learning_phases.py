@@ -90,7 +90,8 @@ def measure_learning_phases(
     indices = selected_frames(trajectory, frames, least=2)
     if len(indices) < 2:
         raise TrajectoryError("dimension step: found one frame, expected at least two")
-    some, valid = trajectory.isel(step=indices), not_diverged(trajectory)
+    some = trajectory.isel(step=indices)
+    valid = not_diverged(trajectory)
     fractions = np.full((some.sizes["run"], 2, len(indices)), np.nan)
     for run in tqdm(
         np.flatnonzero(valid), "phases", unit="run", disable=None, leave=False
@@ -102,7 +103,8 @@ def measure_learning_phases(
             fractions[run] = between_cluster_fractions(network, run_weights)
     train = some[["accuracy", "loss"]].sel(split="train").transpose("run", "step")
     train = train.astype(np.float64).where(xr.Variable("run", valid))
-    accuracy, loss = train["accuracy"].values, train["loss"].values
+    accuracy = train["accuracy"].values
+    loss = train["loss"].values
     epoch = some["epoch"].values
     data = {
         "formed": half_rise_time(fractions[:, 0], epoch),
@@ -170,7 +172,8 @@ def between_cluster_fractions(
     xi = invariances.batched_sequence_embeddings(
         network, run_weights, probe.tokens[probe.base]
     )[0].numpy()
-    labels, final = cluster_labels(xi[-1]), np.full(len(xi), np.nan)
+    labels = cluster_labels(xi[-1])
+    final = np.full(len(xi), np.nan)
     if labels.any():
         final = invariances.between_group_fraction(xi, labels)
     multisets = invariances.between_group_fraction(

@@ -87,7 +87,8 @@ class RegularizedLoss:
     def __init__(
         self, network: ClusteringHead, tokens: np.ndarray, decay: float = 0.0
     ) -> None:
-        self.network, self.decay = network, decay
+        self.network = network
+        self.decay = decay
         self.one_hot = one_hot_sequences(tokens, network.settings.rows)
         self.target = torch.from_numpy(sparse_sum(tokens, network.settings))[:, None]
         self.cross_entropy = ClusteringHeadHessian(
@@ -132,7 +133,8 @@ def symmetry_breaking_directions(
     positions = np.array(counting, dtype=np.int64)
     if symmetry != "order":
         positions = np.setdiff1d(np.arange(s.length), positions)
-    count, begin = len(positions), network.begins["position_embedding"]
+    count = len(positions)
+    begin = network.begins["position_embedding"]
     free = max(0, count - 1)
     differences = np.linalg.qr(np.eye(count) - 1 / max(1, count))[0][:, :free]
     result = np.zeros((sum(network.lengths), free, s.dim))
@@ -198,12 +200,15 @@ def _newton_step(loss: RegularizedLoss, row: torch.Tensor) -> torch.Tensor | Non
     and damping is added to them, so that steps are small in directions in which nothing
     changes, such as a rotation of all embeddings. A step helps if it halves the
     gradient or lowers the loss by a tenth of what the quadratic form predicts."""
-    slope, before = grad(loss)(row), float(loss(row))
+    slope = grad(loss)(row)
+    before = float(loss(row))
     values, vectors = torch.linalg.eigh(loss.hessian(row))
-    along, size = vectors.T @ slope, values.abs()
+    along = vectors.T @ slope
+    size = values.abs()
     for damping in NULL_TOLERANCE * 10.0 ** np.arange(10):
         step = along / (size + damping * size.max())
-        there, expected = row - vectors @ step, float((along * step).sum()) / 2
+        there = row - vectors @ step
+        expected = float((along * step).sum()) / 2
         lowered = before - float(loss(there))
         if lowered > max(0.1 * expected, 1e-15) or float(
             grad(loss)(there).norm()
@@ -250,7 +255,8 @@ def local_landscape(
         for item in (slope, sample_slope)
     )
     cross_entropy = float(RegularizedLoss(network, tokens)(row))
-    size, values = float(slope.norm()), torch.linalg.eigvalsh(hessian).numpy()
+    size = float(slope.norm())
+    values = torch.linalg.eigvalsh(hessian).numpy()
     data = {
         **labelled(
             (),
@@ -323,10 +329,12 @@ def gradient_descent(
     path therefore follows the landscape without overshooting."""
     both = vmap(torch.func.grad_and_value(loss))
     frame_steps = np.unique(np.linspace(0, steps, frames).round().astype(np.int64))
-    rows, rate = starts, torch.full(starts.shape[:1], lr, dtype=starts.dtype)
+    rows = starts
+    rate = torch.full(starts.shape[:1], lr, dtype=starts.dtype)
     time = torch.zeros(len(starts)).double()
     slope, value = both(rows)
-    result, times = [rows], [time]
+    result = [rows]
+    times = [time]
     for step in tqdm(
         range(1, steps + 1), "descent", unit="step", disable=None, leave=False
     ):

@@ -56,7 +56,8 @@ def train_ensemble(
 
     Raises the errors of `simulate`.
     """
-    every, steps = design.epochs * settings.epoch_steps, epochs * settings.epoch_steps
+    every = design.epochs * settings.epoch_steps
+    steps = epochs * settings.epoch_steps
     ensemble = Ensemble(settings, design.runs, design.seed, steps, every, device=device)
     return ensemble.path, ensemble.simulate(ensemble.path)
 
@@ -89,11 +90,9 @@ def run_transfer(
     ------
     SettingsError, TrajectoryError, RecordingError, Interrupted
     """
-    vocabs, once, twice = (
-        check_transfer_design(design),
-        design.epochs,
-        2 * design.epochs,
-    )
+    vocabs = check_transfer_design(design)
+    once = design.epochs
+    twice = 2 * design.epochs
     path, first = train_ensemble(design.source, design, twice, device)
     print(f"p = {design.source.vocab}: {path}", file=log)
     begin = once * design.source.epoch_steps
@@ -106,7 +105,8 @@ def run_transfer(
         raise SettingsError("lr", outcome, "settings with which none does")
     source = first.sel(step=[0, begin])
     result = _empty_result(design, vocabs, source)
-    accuracy, paths = result["accuracy"], [path]
+    accuracy = result["accuracy"]
+    paths = [path]
     accuracy.loc[{"kind": "scratch", "vocab": design.source.vocab}] = _unseen_accuracy(
         first, begin
     )
@@ -168,7 +168,8 @@ def _empty_result(
             dimensionless("clusters of the source's sequence embeddings"),
         ),
     }
-    vocab, seed = [design.source.vocab, *vocabs], ("run", source["seed"].values)
+    vocab = [design.source.vocab, *vocabs]
+    seed = ("run", source["seed"].values)
     attrs = {"title": TRANSFER_TITLE, "epochs": design.epochs}
     attrs["config_json"] = json.dumps(dataclasses.asdict(design.source))
     return xr.Dataset(
@@ -191,10 +192,8 @@ def transfer_table(result: xr.Dataset) -> pd.DataFrame:
     from scratch for 2 E epochs."""
     rows = []
     for vocab in result["vocab"].values.tolist():
-        row, samples = (
-            {"p": vocab},
-            [finite_accuracies(result, kind, vocab) for kind in TRANSFER_KINDS],
-        )
+        row = {"p": vocab}
+        samples = [finite_accuracies(result, kind, vocab) for kind in TRANSFER_KINDS]
         for name, sample in zip(_KIND_COLUMNS, samples, strict=True):
             row |= interval_columns(name, mean_interval(sample, limits=(0, 1)))
             row |= {
@@ -245,7 +244,8 @@ def format_transfer_by_clusters(result: xr.Dataset, ideal: int) -> str:
 
     ideal: the number of clusters of an ideal circuit of the source.
     """
-    counts, vocab = result["clusters"].values, int(result["vocab"][1])
+    counts = result["clusters"].values
+    vocab = int(result["vocab"][1])
     accuracy = result["accuracy"].sel(kind="finetuned", vocab=vocab).values
     groups = {
         f"1-{ideal - 1}": counts < ideal,

@@ -12,7 +12,6 @@ import tyro
 
 import dynamics
 from analysis import output, panels, plots
-from analysis.panels.main_panels import MAX_PANELS, main_panel_names
 from analysis.panels.style import COLUMN, FULL, GRID_DPI
 from dynamics.settings import SettingsError, check_integer
 from dynamics.trajectory.selection import Selection
@@ -67,19 +66,9 @@ class PanelOptions:
     """Run index in the second trajectory. Default: the same index, or the next index if
     both files are the same."""
     panels: tuple[str, ...] = ()
-    """Names of the panels, in the order of drawing, or all. Particles: embedding,
-    pair_sums, force, like_attraction, unlike_repulsion, like_alignment,
-    unlike_alignment, imperfect_pair_sums (of many particles), circularity,
-    imperfections. The network of CA: embedding, pair_sums, descent, law, hidden,
-    circularity, imperfections, loss, accuracy, cosine. The network of VC:
-    token_embeddings, position_embeddings, sums, normalised_sums, attention, values,
-    sequence_embeddings, transform_map, normalised_sequences, receptors, assemblers,
-    transforms, output_map, output_probabilities, loss, accuracy. Transformers:
-    frequency_1, frequency_2 and so on, attention, correct_logits, loss, accuracy,
-    restricted_loss, fourier_norms, embedding, circularity. Models from outside:
-    embedding, pair_sums (with a model file), and recorded variables. All:
-    gradient_norm, update_norm. Default: the main panels of the system, or the first 16; the most
-    important ones are larger."""
+    """Names of the panels, in the order of drawing, or all. The command prints the
+    names of the panels that it draws and of those that the runs also have. Default: the
+    main panels of the system, or the first 16; the most important ones are larger."""
     columns: int | None = None
     """Number of panels per row. Default: up to 4, or 3 in the style paper, 1 for a
     column."""
@@ -149,10 +138,15 @@ def select_panels(
     panels that are not drawn.
 
     Without the option --panels, these are the first `most` panels (default: 16, or 8
-    in one column), chosen from `default` if the trajectories have any of those, by default from the main
-    panels of the system. Raises SettingsError, TrajectoryError."""
-    first, *others = [panels.panel_names(trajectory) for trajectory in trajectories]
-    common = tuple(name for name in first if all(name in names for names in others))
+    in one column), chosen from `default` if the trajectories have any of those, by
+    default from the main panels of the first one's system. Raises SettingsError,
+    TrajectoryError."""
+    first, *others = [
+        panels.build_panels(panels.RecordedRun(item, 0)) for item in trajectories
+    ]
+    common = tuple(
+        name for name in first.panels if all(name in other.panels for other in others)
+    )
     draw_all = options.panels == (ALL_PANELS,)
     for name in () if draw_all else options.panels:
         if name not in common:
@@ -163,8 +157,11 @@ def select_panels(
         )
     if options.panels:
         return common if draw_all else options.panels, ""
-    drawn = [name for name in default if name in common] or main_panel_names(common)
-    fitting = _MAX_COLUMN_PANELS // options.runs if options.column else MAX_PANELS
+    drawn = [name for name in default if name in common]
+    drawn = drawn or list(first.main_among(common))
+    fitting = (
+        _MAX_COLUMN_PANELS // options.runs if options.column else panels.MAX_PANELS
+    )
     drawn = drawn[: most or fitting]
     left = [name for name in common if name not in drawn]
     return tuple(drawn), f"; with --panels also {', '.join(left)}" if left else ""

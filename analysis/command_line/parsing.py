@@ -281,7 +281,10 @@ def _unnamed_file(error: ReportedError, chosen: Any) -> str:
     """The name of the only trajectory that a command reads, if the message of an error
     about it does not have it."""
     path = getattr(chosen, "trajectory", None)
-    others = any(getattr(chosen, name, None) for name in ("other", "others", "more"))
+    options = (chosen, getattr(chosen, "analysis", None))
+    others = any(
+        getattr(item, name, None) for item in options for name in ("other", "others")
+    )
     named = (
         path is None
         or others

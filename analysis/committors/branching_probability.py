@@ -147,7 +147,8 @@ def committor(
         diverging = f"only runs that diverge before step {counts.until}"
         raise SettingsError("trajectory", diverging, "a run that reaches it")
     log(counts.describe_cost(len(runs), grid, bisections))
-    states, is_complete = len(runs) * (len(grid) + bisections), False
+    states = len(runs) * (len(grid) + bisections)
+    is_complete = False
     with tqdm(total=states, unit="state", leave=False, disable=None) as bar:
         try:
             counts.measure([{run: [step] for run in runs} for step in grid[::-1]], bar)
@@ -193,8 +194,11 @@ class _Counts:
         options: Mapping[str, Any],
         scheduler: str | None,
     ) -> None:
-        self.trajectory, self.function = trajectory, outcome
-        self.copies, self.sizes, self.scheduler = copies, sizes, scheduler
+        self.trajectory = trajectory
+        self.function = outcome
+        self.copies = copies
+        self.sizes = sizes
+        self.scheduler = scheduler
         self.results: dict[tuple[int, int], np.ndarray] = {}
         """Successes and trials (2, size) by run and step."""
         self.modes: dict[tuple[int, int], StateModes] = {}

@@ -51,14 +51,16 @@ def add_decisions(result: xr.Dataset) -> xr.Dataset:
       for all sizes, 0 for none
 
     NaN where too little is measured."""
-    sizes, runs = result["displacement"].values, result.sizes["run"]
+    sizes = result["displacement"].values
+    runs = result.sizes["run"]
     has_outcome = result["outcome"].values
     names = ("committor_low", "committor", "committor_high")
     p = np.stack([result[name].values for name in names])
     agreement = np.where(has_outcome[:, None, None] == 1, p, 1 - p[::-1])
     agreement[:, np.isnan(has_outcome)] = np.nan
     low, middle, high = agreement
-    decision, sharpness = np.full((3, runs), np.nan), np.full(runs, np.nan)
+    decision = np.full((3, runs), np.nan)
+    sharpness = np.full(runs, np.nan)
     for run in range(runs):
         at = np.flatnonzero(np.isfinite(middle[run, :, 0]))
         if not at.size:
@@ -108,7 +110,8 @@ def explained_variance(result: xr.Dataset, step: int = 0) -> Interval:
     0 and 1, and are NaN for fewer than ten runs."""
     at = result.isel(step=step, displacement=0)
     trials = at["trials"].values
-    p, count = at["committor"].values[trials > 1], trials[trials > 1]
+    p = at["committor"].values[trials > 1]
+    count = trials[trials > 1]
 
     def explained(runs: np.ndarray) -> float:
         return explained_fraction(p[runs], count[runs])

@@ -21,7 +21,8 @@ COMMITTOR_COLUMNS = (
 
 def committor_legend(result: xr.Dataset) -> str:
     """What the columns mean."""
-    step, size = int(result["step"][0]), float(result["displacement"][0])
+    step = int(result["step"][0])
+    size = float(result["displacement"][0])
     copies = ""
     if changes := result.attrs.get("changes"):
         copies += (

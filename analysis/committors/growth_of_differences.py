@@ -86,7 +86,8 @@ def lyapunov(
     check_integer("span", span, 1, 2**53)
     if batches not in ("common", "different"):
         raise SettingsError("batches", batches, "common or different")
-    different, sizes = batches == "different", sorted(displace)
+    different = batches == "different"
+    sizes = sorted(displace)
     duration = span * read_settings(trajectory).time_step
     means, spreads = [], []
     for step in steps:
@@ -171,7 +172,8 @@ def largest_exponents(
     check_integer("count", count, 1, length)
     generator = np.random.default_rng(0)
     start = generator.standard_normal((runs, length, count))
-    directions, sums = np.linalg.qr(start)[0], np.zeros((runs, count))
+    directions = np.linalg.qr(start)[0]
+    sums = np.zeros((runs, count))
     begins = range(step, until, span)
     ends = [step, *(min(until, begin + span) for begin in begins)]
     for begin, end in zip([step, *begins], ends, strict=True):
@@ -221,7 +223,8 @@ def linearized_exponents(
         rows = state_vectors(frames, 0)[:, :, None]
         variance = rows @ rows.swapaxes(1, 2) / length
         directions = (_centring(settings) - variance) @ directions
-    directions, sums = np.linalg.qr(directions)[0], np.zeros((runs, count))
+    directions = np.linalg.qr(directions)[0]
+    sums = np.zeros((runs, count))
     for derivative in derivatives:
         directions, triangle = np.linalg.qr(derivative @ directions)
         sums += np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2)))
@@ -237,7 +240,8 @@ def _particle_derivatives(
     frames: xr.Dataset, settings: ParticleSettings
 ) -> Iterator[np.ndarray]:
     """The derivative of each step between the frames, (run, component, component)."""
-    centring, h = _centring(settings), settings.step_size
+    centring = _centring(settings)
+    h = settings.step_size
     length = settings.n * settings.dim
     for at in range(frames.sizes["step"] - 1):
         rows = state_vectors(frames, at)
@@ -293,7 +297,8 @@ def _state_names(trajectory: xr.Dataset) -> list[str]:
 def _as_variables(frame: xr.Dataset, vectors: np.ndarray) -> dict[str, np.ndarray]:
     """Vectors (run, component) of `state_vectors` as arrays by the names of the
     variables."""
-    names, first = _state_names(frame), frame.isel(step=0)
+    names = _state_names(frame)
+    first = frame.isel(step=0)
     shapes = [first[name].transpose("run", ...).shape for name in names]
     ends = np.cumsum([np.prod(shape[1:], dtype=int) for shape in shapes])
     pieces = np.split(vectors, ends[:-1], axis=1)

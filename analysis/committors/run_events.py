@@ -77,7 +77,8 @@ def add_events(trajectory: xr.Dataset, result: xr.Dataset) -> xr.Dataset:
             recorded = trajectory["step"].values
             steps["circle"] = np.array([_onset(recorded, row) for row in circles])
     if "growing_modes" in result:
-        counts, measured = result["growing_modes"].values, result["step"].values
+        counts = result["growing_modes"].values
+        measured = result["step"].values
         counted = np.isfinite(counts)
         steps["rest"] = np.array(
             [
@@ -138,7 +139,9 @@ def describe_events(result: xr.Dataset) -> str:
 def _describe_modes(result: xr.Dataset) -> str:
     """The median number of growing modes in the first and the last measured state of
     each run, and at the decision of the runs that are decided after the first."""
-    firsts, decisions, lasts = [], [], []
+    firsts = []
+    decisions = []
+    lasts = []
     for run, decided in enumerate(result["decision_step"].values):
         counts = result["growing_modes"].isel(run=run).dropna("step")
         if not counts.size:

@@ -26,7 +26,6 @@ from analysis.panels.colours import (
 )
 from analysis.panels.common_panels import join_notes
 from analysis.panels.contours import contour_tiles, mark_contours, tile_pixels
-from analysis.panels.panel_explanations import PANEL_EXPLANATIONS
 from analysis.panels.scene import (
     Arrows,
     Curves,
@@ -80,7 +79,8 @@ def make_bokeh_panel(
             assert scene is not None
             part |= _add_curves(plot, panel, layer, scene, at)
         else:
-            values, part["array"] = arrays[layer.array], layer.array
+            values = arrays[layer.array]
+            part["array"] = layer.array
             if isinstance(layer, Points):
                 part |= _add_points(plot, layer, values)
             elif isinstance(layer, Arrows):
@@ -148,7 +148,7 @@ def panel_heading(panel: Panel) -> models.Div:
     in the element <em>."""
     title = html.escape(panel.title)
     text = f'<h3 title="{title}">{title}</h3><p>{_caption(panel)}</p><em></em>'
-    if explanation := PANEL_EXPLANATIONS.get(panel.name, ""):
+    if explanation := panel.explanation:
         text += (
             f'<details><summary aria-label="About: {title}">i</summary>{explanation}'
             "</details>"
@@ -161,7 +161,8 @@ def panel_heading(panel: Panel) -> models.Div:
 
 def _caption(panel: Panel) -> str:
     """What axes and colours mean, as HTML."""
-    swatches, axes = [], [panel.y_label, panel.x_label]
+    swatches = []
+    axes = [panel.y_label, panel.x_label]
     if panel.equal:
         axes = axes[::-1]
     for layer in panel.layers:

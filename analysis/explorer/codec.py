@@ -18,10 +18,13 @@ import numpy as np
 
 from analysis.panels.common_panels import MAX_FRAMES, evenly_spaced_indices
 from analysis.panels.contours import mark_contours
-from analysis.panels.scene import Arrows, Curves, Image, Layer, Map, Points, Scene
+from analysis.panels.scene import Arrows, ChangingLayer, Image, Map, Points, Scene
 
-IMAGE_GAP, IMAGE_LEVELS = 255, 254
-"""Level that marks a missing value of an image, and highest level of other values."""
+IMAGE_GAP = 255
+"""Level that marks a missing value of an image."""
+
+IMAGE_LEVELS = 254
+"""Highest level of other values."""
 
 _MAX_BYTES = 256 << 20
 """Maximum total size of the buffers in bytes; of a larger run, fewer frames are
@@ -34,25 +37,14 @@ _CUT_DIGITS = 10
 def frames_to_send(scene: Scene, panels: Sequence[str]) -> np.ndarray:
     """Indices (kept,) of the frames that a browser receives: evenly spaced, as many as
     fit."""
-    arrays = scene.compute_arrays(np.array([0]), list(changing_layers(scene, panels)))
-    size = sum(array.nbytes for array in arrays.values() if array.dtype.kind == "f")
+    arrays = scene.arrays([0], panels).values()
+    size = sum(array.nbytes for array in arrays if array.dtype.kind == "f")
     count = int(np.clip(_MAX_BYTES // max(size, 1), 2, MAX_FRAMES))
     return evenly_spaced_indices(len(scene.steps), count)
 
 
-def changing_layers(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
-    """The layers of panels that change over time, by the name of their array."""
-    result: dict[str, Layer] = {}
-    for panel in scene.panels:
-        for layer in panel.layers if panel.name in panels else ():
-            if not isinstance(layer, Curves):
-                result.setdefault(layer.array, layer)
-    return result
-
-
-def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
-    """The buffer (frame, width) of a layer's arrays at some frames, as returned by
-    `Scene.compute_arrays`."""
+def encode_layer(layer: ChangingLayer, values: np.ndarray) -> np.ndarray:
+    """The buffer (frame, width) of a layer's array at some frames."""
     frames = len(values)
     if isinstance(layer, Points | Arrows):
         return np.moveaxis(values, 2, 1).astype(np.float32).reshape(frames, -1)

@@ -25,7 +25,8 @@ def setting_widget(settings: param.Parameterized, name: str) -> Widget:
         options = list(zip(choices, parameter.names, strict=True))
         made = Select(options=options, **looks)
     else:
-        (low, high), looks["step"] = parameter.bounds, parameter.step
+        low, high = parameter.bounds
+        looks["step"] = parameter.step
         if isinstance(parameter, param.Integer):
             made = Spinner(mode="int", low=low, high=high, **looks)
         else:

@@ -66,7 +66,8 @@ def export_page(
 
 def _page_text(screen: Screen, map_frames: int) -> str:
     """The HTML of the page."""
-    document, scenes = Document(theme=page_theme()), screen.scenes
+    document = Document(theme=page_theme())
+    scenes = screen.scenes
     parts = [screen.arguments["bar"], screen.layout]
     document.add_root(Column(children=parts, sizing_mode="stretch_width"))
     code = screen.script(script("unpacking"))

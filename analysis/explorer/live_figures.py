@@ -19,7 +19,7 @@ from analysis.explorer.bokeh_panels import (
 from analysis.explorer.controls import StatusLine
 from analysis.explorer.screen import panel_grid
 from analysis.panels.colours import colour, named_colours
-from analysis.panels.common_panels import token_points
+from analysis.panels.common_panels import EMBEDDING_EXPLANATION, token_points
 from analysis.panels.scene import Arrows, Curves, Image, Map, Panel, Points
 
 MAP_SIDE = 100
@@ -44,7 +44,9 @@ class LivePanel:
         """arrays: the current arrays of the layers, without the axis of frames, for
         this panel, whose limits they may adapt. text: the current line of text. more:
         further fields of `Panel`."""
-        self.arrays, self.text, self.reach = arrays, text, limits[1]
+        self.arrays = arrays
+        self.text = text
+        self.reach = limits[1]
         self.layers = {layer.array: layer for layer in layers}
         blank: dict[str, np.ndarray] = {}
         for layer in layers:
@@ -56,7 +58,8 @@ class LivePanel:
             blank[layer.array] = np.zeros((1, *shape))
         panel = Panel(name, title, tuple(layers), limits, limits, **more)
         made = make_bokeh_panel(panel, blank)
-        self.plot, self.layout = made.plot, made.layout
+        self.plot = made.plot
+        self.layout = made.layout
         self.parts = {part["array"]: part for part in made.parts}
         self.words = StatusLine()
         self.layout.children.insert(1, self.words.layout)
@@ -64,12 +67,14 @@ class LivePanel:
     def draw(self) -> None:
         """Show the current arrays."""
         for name, values in self.arrays(self).items():
-            part, layer = self.parts[name], self.layers[name]
+            part = self.parts[name]
+            layer = self.layers[name]
             if isinstance(layer, Map | Image):
                 columns = pixel_columns(layer, values, part["palette"], part["edges"])
                 part["source"].data = columns
             else:  # whole columns, and only these, are sent
-                every, marks = slice(0, len(values)), mark_columns(values)
+                every = slice(0, len(values))
+                marks = mark_columns(values)
                 part["source"].patch({key: [(every, x)] for key, x in marks.items()})
 
     def fit(self, places: np.ndarray) -> np.ndarray:
@@ -94,6 +99,7 @@ def token_panel(
     positions: Callable[[], np.ndarray],
     text: Callable[[], str],
     reach: float = 3.0,
+    explanation: str = EMBEDDING_EXPLANATION,
 ) -> LivePanel:
     """A panel of N tokens at positions (token, 2), with a line through them."""
     layers = [token_points("embedding", n, joined=True)]
@@ -101,7 +107,9 @@ def token_panel(
     def arrays(panel: LivePanel) -> dict[str, np.ndarray]:
         return {"embedding": panel.fit(positions())}
 
-    return LivePanel(name, title, layers, arrays, text, (-reach, reach))
+    return LivePanel(
+        name, title, layers, arrays, text, (-reach, reach), explanation=explanation
+    )
 
 
 @dataclass(frozen=True)
@@ -135,9 +143,12 @@ class LiveCharts:
         self.layout = panel_grid([self._chart(chart, unit) for chart in charts])
 
     def _chart(self, chart: Chart, unit: str) -> Column:
-        labels, scale = tuple(chart.curves.values()), "log" if chart.log else "linear"
-        rgb, empty = named_colours(labels), np.empty((len(labels), 0))
-        layers, any_limits = (Curves(empty[0], empty, rgb, labels),), (0.0, 1.0)
+        labels = tuple(chart.curves.values())
+        scale = "log" if chart.log else "linear"
+        rgb = named_colours(labels)
+        empty = np.empty((len(labels), 0))
+        layers = (Curves(empty[0], empty, rgb, labels),)
+        any_limits = (0.0, 1.0)
         how: dict[str, Any] = {"x_label": unit, "log": chart.log, "note": chart.note}
         panel = Panel("", chart.title, layers, any_limits, any_limits, **how)
         plot = figure(

@@ -37,14 +37,16 @@ class LivePage:
 
     def __init__(self, document: Document, style: StyleName = "screen") -> None:
         """Raises MissingPackage if the run needs torch, which is missing."""
-        self.document, self.style = document, style
+        self.document = document
+        self.style = style
         self.settings: Any = self.sliders()
         self.run = self.make_run()
         self.names = [n for n in self.settings.param if n not in ("name", "pace")]
         self.panels: Sequence[LivePanel] = ()
         self.drawn: Any = None
         self.player = Player(document, self.frame, self.step, self.begin)
-        self.show, self.hide = self.player.show, self.player.hide
+        self.show = self.player.show
+        self.hide = self.player.hide
         self.clock = StatusLine("clock", align_self="center", min_width="240px")
         with style_in_use(style):
             self.charts = LiveCharts(self.chart_list, self.unit)
@@ -105,7 +107,8 @@ class LivePage:
         """Restart with the current settings."""
         self.run.restart()
         self.charts.clear()
-        self.frames, self.due = 0, 0.0
+        self.frames = 0
+        self.due = 0.0
         if self.drawn != (key := self.panel_key()):
             self.drawn = key
             with style_in_use(self.style):

@@ -20,9 +20,10 @@ from analysis.explorer.live_run import ParticleRun, embedding_structure
 from analysis.explorer.sliders import OPENING_SEED, PARTICLES, ParticleSliders
 from analysis.explorer.theme import make_button
 from analysis.panels.colours import colour
-from analysis.panels.common_panels import token_points
+from analysis.panels.common_panels import EMBEDDING_EXPLANATION, token_points
 from analysis.panels.particle_panels import (
     ARROW_LENGTH,
+    PAIR_SUMS_EXPLANATION,
     cell_sums,
     pair_sum_points,
     scaled_arrows,
@@ -58,7 +59,8 @@ _RING = 12.0
 class ParticlesPage(LivePage):
     """Sliders, buttons and figures of one run of particles."""
 
-    unit, at_once = "step", 1
+    unit = "step"
+    at_once = 1
     note = (
         "Drag a particle, or choose one and move it with the buttons or the arrow keys."
     )
@@ -108,7 +110,8 @@ class ParticlesPage(LivePage):
         return [*widgets, Row(self.token, *buttons, css_classes=["arrow-keys"]), note]
 
     def begin(self) -> None:
-        n, self.held = self.run.settings.n, None
+        n = self.run.settings.n
+        self.held = None
         self.dense = shown_as_density(n)
         if len(self.token.options) != n:
             self.token.update(options=list(map(str, range(n))), value="0")
@@ -125,7 +128,14 @@ class ParticlesPage(LivePage):
             Points("chosen", accent, ("",), filled=hollow, size=_RING),
         ]
         title = "embedding and forces"
-        self.plot = LivePanel("embedding", title, layers, self.points, self.words)
+        self.plot = LivePanel(
+            "embedding",
+            title,
+            layers,
+            self.points,
+            self.words,
+            explanation=EMBEDDING_EXPLANATION,
+        )
         for event, reaction in (
             (PanStart, self.grab),
             (Pan, self.drag),
@@ -133,15 +143,20 @@ class ParticlesPage(LivePage):
             (Tap, self.choose),
         ):
             self.plot.plot.on_event(event, reaction)
-        blank = ("",) * MAP_SIDE
-        name, note = "pair_sums", "coloured by modular sum"
         sums: Points | Image = pair_sum_points("sums", n, all_pairs(n))
+        note = "coloured by modular sum"
         if self.dense:
-            sums, name = Image("sums", 0.0, 1.0, blank, blank), "sums"
+            blank = ("",) * MAP_SIDE
+            sums = Image("sums", 0.0, 1.0, blank, blank)
             note = "log of their density, relative to the largest"
-        limits = (-5.0, 5.0)
         panel = LivePanel(
-            name, "pair sums", [sums], self.pair_sums, limits=limits, note=note
+            "pair_sums",
+            "pair sums",
+            [sums],
+            self.pair_sums,
+            limits=(-5.0, 5.0),
+            note=note,
+            explanation=PAIR_SUMS_EXPLANATION,
         )
         return [self.plot, panel]
 
@@ -211,7 +226,8 @@ class ParticlesPage(LivePage):
 
     def pair_sums(self, panel: LivePanel) -> dict[str, np.ndarray]:
         """The pair sums, or an image of their density."""
-        plane, pairs = self.plane(), all_pairs(self.run.settings.n)
+        plane = self.plane()
+        pairs = all_pairs(self.run.settings.n)
         sums = self.run.embedding[pairs].sum(axis=1)
         if plane.heights is not None:  # one axis: pair sums have separate heights
             ranks = modular_sum(pairs, self.run.settings.n)
@@ -240,7 +256,8 @@ class ParticlesPage(LivePage):
         return self.structure.words + note
 
     def remark(self) -> str:
-        n, settings = self.run.settings.n, self.settings
+        n = self.run.settings.n
+        settings = self.settings
         if self.preparing:
             return f"; N = {settings.n}, D = {settings.dim}: kernels are being compiled"
         usual = usual_step_size(n)
@@ -294,7 +311,8 @@ class ParticlesPage(LivePage):
         among: positions of all particles (token, axis) when a drag began; if each move
         starts from them, repeated normalisation during the drag does not contract the
         other particles."""
-        token, plane = int(self.token.value), self.plane()
+        token = int(self.token.value)
+        plane = self.plane()
         position = self.run.embedding[token]
         self.run.place(
             token, position + (place - position @ plane.basis.T) @ plane.basis, among

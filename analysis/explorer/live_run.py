@@ -41,7 +41,8 @@ class LiveRun:
 
     def __init__(self, settings: Any, seed: int = 0) -> None:
         """Raises MissingPackage if the system needs torch, which is missing."""
-        self.settings, self.seed = settings, seed
+        self.settings = settings
+        self.seed = seed
         self.restart()
 
     def restart(self) -> None:
@@ -74,7 +75,8 @@ class LiveRun:
         applied = {name: getattr(after, name) for name in self.at_once}
         anew = (seed, after) != (self.seed, dataclasses.replace(before, **applied))
         self.unchanged &= after == before or self.state.step == 0
-        self.seed, self.settings = seed, after
+        self.seed = seed
+        self.settings = after
         if anew:
             self.restart()
         elif after != before:
@@ -100,7 +102,7 @@ class ParticleRun(LiveRun):
         """Put a particle at a position (axis,) and normalise; the others react in the
         next step.
 
-        among: positions of all particles (token, axis); default: the current ones.
+        among: positions of all particles (token, axis), by default the current ones.
         """
         moved = (self.embedding if among is None else among).copy()
         moved[token] = position

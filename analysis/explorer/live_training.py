@@ -15,7 +15,7 @@ from analysis.explorer.live_page import LivePage
 from analysis.explorer.live_run import EPOCHS_PER_STEP, TrainingRun, embedding_structure
 from analysis.explorer.sliders import TrainingSliders
 from analysis.panels.colours import class_colours, colour, pale_colours
-from analysis.panels.particle_panels import pair_sum_points
+from analysis.panels.particle_panels import PAIR_SUMS_EXPLANATION, pair_sum_points
 from analysis.panels.scene import Map, Points
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, modular_sum, training_pairs
@@ -41,7 +41,8 @@ class TrainingPage(LivePage):
 
     def _trained(self) -> np.ndarray:
         """Which pairs the network trains on, (pair,) bool."""
-        settings, seed = self.run.settings, np.array([self.run.seed])
+        settings = self.run.settings
+        seed = np.array([self.run.seed])
         return training_pairs(settings.n, settings.train_pairs, seed)[0]
 
     def panel_key(self) -> tuple[int, bytes]:
@@ -49,7 +50,9 @@ class TrainingPage(LivePage):
 
     def make_panels(self) -> list[LivePanel]:
         """Pair sums of the training split are filled."""
-        run, n, count = self.run, self.run.settings.n, len(self._trained())
+        run = self.run
+        n = self.run.settings.n
+        count = len(self._trained())
         names = tuple(f"predicted class {c}" for c in range(n))
         sums = pair_sum_points("sums", n, all_pairs(n), self._trained(), 2.0)
         ink = np.tile(to_rgb(colour("ink")), (count, 1))
@@ -74,6 +77,7 @@ class TrainingPage(LivePage):
             lambda: run.accuracies,
             (-6.0, 6.0),
             note=note,
+            explanation=PAIR_SUMS_EXPLANATION,
         )
         particles = token_panel(
             "embedding",

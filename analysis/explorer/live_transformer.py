@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 
+from analysis import panels
 from analysis.explorer.live_figures import Chart, LivePanel, split_charts, token_panel
 from analysis.explorer.live_page import LivePage
 from analysis.explorer.live_run import LiveTransformer
@@ -34,11 +35,19 @@ class TransformerPage(LivePage):
         return LiveTransformer(SMALL_TRANSFORMER)
 
     def make_panels(self) -> list[LivePanel]:
-        n, planes = self.run.settings.n, []
-        for place, rank in enumerate(("strongest", "second")):
-            text, positions = partial(self.frequency, place), partial(self.plane, place)
-            name, title = f"frequency_{place + 1}", f"{rank} frequency"
-            planes.append(token_panel(name, title, n, positions, text, reach=1.0))
+        n = self.run.settings.n
+        planes = [
+            token_panel(
+                f"frequency_{place + 1}",
+                f"{rank} frequency",
+                n,
+                partial(self.plane, place),
+                partial(self.frequency, place),
+                reach=1.0,
+                explanation=panels.FREQUENCY_EXPLANATION,
+            )
+            for place, rank in enumerate(("strongest", "second"))
+        ]
         rows, columns = ([f"{letter} = {k}" for k in range(n)] for letter in "ab")
         logits = LivePanel(
             "correct_logits",
@@ -49,6 +58,7 @@ class TransformerPage(LivePage):
             (-0.5, n - 0.5),
             note="rows: a, from 0 at the top; columns: b; relative to the largest",
             equal=False,
+            explanation=panels.CORRECT_LOGITS_EXPLANATION,
         )
         return [*planes, logits]
 

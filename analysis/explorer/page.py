@@ -48,7 +48,8 @@ class StaticTab:
 
     def __init__(self, layout: UIElement) -> None:
         """layout: the Bokeh models of the tab."""
-        self.settings, self.layout = param.Parameterized(), layout
+        self.settings = param.Parameterized()
+        self.layout = layout
 
     def show(self) -> None:
         """The tab becomes visible."""
@@ -79,7 +80,8 @@ class Page:
         """makers: functions that make each tab when it is first opened, by name; first:
         the tab that opens by default; style: of figures. Reads the address of the
         document's request."""
-        self.makers, self.names = makers, list(makers)
+        self.makers = makers
+        self.names = list(makers)
         self.made: dict[str, Tab] = {}
         self.reached: dict[str, list[bytes]] = {}
         """Settings of the particles that the reader has chosen in the story."""
@@ -155,7 +157,8 @@ class Page:
                 arguments = arguments or self.reached
             settings = self.made[name].settings
             settings.param.watch(self._write, url_state.url_setting_names(settings))
-        tab, self.open_tab = self.made[name], name
+        tab = self.made[name]
+        self.open_tab = name
         of_tab = url_state.read_url_state(arguments or {}, tab.settings, ("tab",))
         errors = [*refused, *of_tab]
         lines = [f"In the address: {error}. The default is used." for error in errors]

@@ -18,7 +18,8 @@ class PageTimer:
 
     def __init__(self, call: Callable[[], None], interval: int) -> None:
         """interval: in milliseconds, from the end of a call to the next one."""
-        self.call, self.interval = call, interval
+        self.call = call
+        self.interval = interval
         self._handle: Any = None
         self._document: Document | None = None
 

@@ -44,7 +44,8 @@ class Player:
     ) -> None:
         """frame(moving): draws a frame, after advancing if `moving` is true. step:
         advances once. reset: restarts the run."""
-        self.document, self.frame = document, frame
+        self.document = document
+        self.frame = frame
         self.running = self.stale = self.late = self.interrupted = False
         self.timer = PageTimer(self._tick, _INTERVAL)
         self.sent = self.painted = 0
@@ -76,10 +77,12 @@ class Player:
         (self.pause if self.running else self.start)()
 
     def start(self) -> None:
-        self.running, self.start_button.label = True, "Pause"
+        self.running = True
+        self.start_button.label = "Pause"
 
     def pause(self) -> None:
-        self.running, self.start_button.label = False, "Start"
+        self.running = False
+        self.start_button.label = "Start"
         self.ask()
 
     def ask(self) -> None:

@@ -35,7 +35,8 @@ class RunsPage:
     """Recorded runs for one visitor."""
 
     def __init__(self, files: OpenFiles, style: StyleName = "screen") -> None:
-        self.files, self.style = files, style
+        self.files = files
+        self.style = style
         names = list(files.paths)
         self.settings = s = ViewSettings()
         s.param["file"].objects = names or [""]
@@ -47,7 +48,8 @@ class RunsPage:
         place = (0, 8, 3, 2)
         self.title = text_div("", 17, margin=place, font_weight="600")
         self.facts = text_div("", 12, "muted", place)
-        self.message, self.bar = notice_div(), time_bar()
+        self.message = notice_div()
+        self.bar = time_bar()
         self.status = Div(visible=False, tags=[])
         self.status.on_change("tags", self._look_at)
         self.wall = Column(sizing_mode="stretch_width")
@@ -78,7 +80,8 @@ class RunsPage:
     def python(self, columns: int = 0) -> str:
         """Python lines that repeat the view, with a number of panels in a row; none if
         nothing is shown."""
-        s, screen = self.settings, self.screen
+        s = self.settings
+        screen = self.screen
         if screen is None:
             return ""
         frames = screen.first_frames if s.step is None else screen.frames_at(s.step)
@@ -126,7 +129,8 @@ class RunsPage:
         self.message.update(text=words, visible=True)
         self.title.update(text=self.settings.file, visible=True)
         self.facts.visible = False
-        self.wall.children, self.screen = [], None
+        self.wall.children = []
+        self.screen = None
         self.parcels.begin(None)
 
     def _make(self, changed: Sequence[str]) -> list[str]:
@@ -160,8 +164,7 @@ class RunsPage:
         if s.panels == NO_CHOICE:
             notes.append("no panel is chosen")
         elif not drawn:
-            of_runs = ([panel.name for panel in scene.panels] for scene in scenes)
-            drawn = default_panel_names(*of_runs)
+            drawn = default_panel_names(scenes)
         keep = "file" not in changed and self.screen is not None
         self._show(Screen(scenes, drawn, self.bar, self.status, s.step, keep, names))
         has_scores = any(entry.loss is not None for entry in entries)
@@ -179,7 +182,8 @@ class RunsPage:
         latter.
 
         A new file starts at the end of its default run."""
-        s, notes = self.settings, []
+        s = self.settings
+        notes = []
         for name, runs in (("run", entries), ("other_run", others)):
             if runs and (getattr(s, name) or 0) >= len(runs):
                 allowed = f"a run index from 0 to {len(runs) - 1}"
@@ -198,9 +202,11 @@ class RunsPage:
 
     def _show(self, screen: Screen) -> None:
         """Put a screen on the page and send its buffers."""
-        self.title.text, self.facts.text = screen.scenes[0].title, screen.facts[0]
+        self.title.text = screen.scenes[0].title
+        self.facts.text = screen.facts[0]
         # each of two runs has its own title
         self.title.visible = self.facts.visible = not screen.is_pair
         screen.listen()
-        self.screen, self.wall.children = screen, [screen.layout]
+        self.screen = screen
+        self.wall.children = [screen.layout]
         self.parcels.begin(screen)

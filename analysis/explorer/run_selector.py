@@ -43,7 +43,8 @@ class RunSelector:
 
     def __init__(self, settings: ViewSettings, files: Sequence[str]) -> None:
         """files: names of files."""
-        self.settings, self.names = settings, list[str]()
+        self.settings = settings
+        self.names = list[str]()
         self.entries: list[RunEntry] = []
         self.panels: Sequence[str] = ()
         """Names of all panels, and of those that are shown."""
@@ -132,9 +133,12 @@ class RunSelector:
         entries, others: the runs of both files; titles: of all panels, by name; panels:
         names of those that are shown; split: that of the accuracies and losses of the
         list."""
-        s, self.entries = self.settings, entries
-        self.names, self.panels = list(titles), panels
-        self.file.value, self.other_file.value = s.file, s.other_file
+        s = self.settings
+        self.entries = entries
+        self.names = list(titles)
+        self.panels = panels
+        self.file.value = s.file
+        self.other_file.value = s.other_file
         facts = [f"{len(entries)} run{'s' * (len(entries) != 1)}"]
         if split:
             facts.append(f"accuracy (acc), loss: {split} split, last step")
@@ -157,7 +161,8 @@ class RunSelector:
 
     def _list_runs(self, new: str = "") -> None:
         """List the runs of the group, with a mark at the one that is shown."""
-        group, order = self.group.value, self.order.value or "place"
+        group = self.group.value
+        order = self.order.value or "place"
         runs = [entry for entry in self.entries if not group or group in entry.groups]
         runs = sort_runs(runs, order)
         places = [str(entry.place) for entry in runs]

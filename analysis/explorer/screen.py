@@ -12,7 +12,7 @@ import numpy as np
 from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Row, UIElement
 
 from analysis.explorer.bokeh_panels import MARKED_EVENTS, event_text, make_bokeh_panel
-from analysis.explorer.codec import changing_layers, encode_layer, frames_to_send
+from analysis.explorer.codec import encode_layer, frames_to_send
 from analysis.explorer.theme import html_template, script, style_sheet, text_div
 from analysis.explorer.timeline import make_timeline
 from analysis.panels.common_panels import join_notes
@@ -102,7 +102,8 @@ class Screen:
 
         keep: whether the browser keeps its position, if that is in the same unit of
         time. files: name of the file of each run, for the names of pictures."""
-        self.scenes, self.panels = match_limits(scenes), list(panels)
+        self.scenes = match_limits(scenes)
+        self.panels = list(panels)
         self.frames = [frames_to_send(scene, panels) for scene in scenes]
         self.facts = list(map(facts_line, scenes, self.frames))
         self.line = make_timeline(scenes, self.frames)
@@ -133,7 +134,9 @@ class Screen:
 
     def _grid(self, lane: int) -> UIElement:
         """The panels of a run; of two systems, those of both come first."""
-        scene, first, two = self.scenes[lane], self.first_frames[lane], self.is_pair
+        scene = self.scenes[lane]
+        first = self.first_frames[lane]
+        two = self.is_pair
         clock = scene.clock[self.frames[lane]].astype(np.float64)
         shared = {panel.name for panel in self.scenes[-1 - lane].panels}
         panels = [panel for panel in scene.panels if panel.name in self.panels]
@@ -159,7 +162,8 @@ class Screen:
         heading: list[UIElement] = []
         if two:  # of one run, the page shows the title above
             rule = {"border_bottom": "2px solid var(--accent)", "font_weight": "650"}
-            words, place = f"{_RUN_NAMES[lane]}: {scene.title}", (0, 8, 3, 2)
+            words = f"{_RUN_NAMES[lane]}: {scene.title}"
+            place = (0, 8, 3, 2)
             title = text_div(words, 15, margin=place, **rule)
             heading = [title, text_div(self.facts[lane], 12, "muted", place)]
         return Column(children=[*heading, wall], sizing_mode="stretch_width")
@@ -170,7 +174,8 @@ class Screen:
         return len(self.scenes) > 1
 
     def _lane(self, lane: int, file: str) -> dict[str, Any]:
-        scene, frames = self.scenes[lane], self.frames[lane]
+        scene = self.scenes[lane]
+        frames = self.frames[lane]
         return {
             "frames": self.line.frames[lane],
             "steps": scene.steps[frames].astype(np.float64),
@@ -207,16 +212,12 @@ class Screen:
     def buffers(self, lane: int, maps: bool, kept: np.ndarray) -> dict[str, np.ndarray]:
         """The buffers by lane/array of the maps of a run, or of its other layers, at
         some of the kept frames."""
-        scene = self.scenes[lane]
-        layers = {
-            name: layer
-            for name, layer in changing_layers(scene, self.panels).items()
-            if isinstance(layer, Map) == maps
-        }
-        arrays = scene.compute_arrays(self.frames[lane][kept], list(layers))
+        layers = self.scenes[lane].changing_layers(self.panels)
+        frames = self.frames[lane][kept]
         return {
-            f"{lane}/{name}": encode_layer(layer, arrays[name])
-            for name, layer in layers.items()
+            f"{lane}/{layer.array}": encode_layer(layer, layer.values(frames))
+            for layer in layers
+            if isinstance(layer, Map) == maps
         }
 
     def script(self, then: str) -> str:

@@ -89,7 +89,8 @@ class _RefusalHandler(RequestHandler):
     """Responds to a refused request with one sentence of text."""
 
     def initialize(self, status: int, sentence: str) -> None:
-        self.status, self.sentence = status, sentence
+        self.status = status
+        self.sentence = sentence
 
     def prepare(self) -> None:
         self.set_status(self.status)

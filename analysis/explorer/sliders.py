@@ -8,7 +8,8 @@ import param
 
 from dynamics.settings import ModularSettings, ParticleSettings, TransformerSettings
 
-PARTICLES, NETWORK = ParticleSettings(), ModularSettings()
+PARTICLES = ParticleSettings()
+NETWORK = ModularSettings()
 OPENING_SEED = 26
 """Particles of this seed become a grid, and with more alignment a circle."""
 SMALL_TRANSFORMER = TransformerSettings(n=31, dim=32, train_share=0.7)

@@ -49,16 +49,25 @@ from dynamics.tasks import distinct_sequences, sparse_sum
 FOLDER = Path(__file__).parent
 SEEDS = 30
 BLUE, ORANGE = "#2a7de1", "#d9660d"
-ARROW, LONGEST = 0.2, 1.8
-"""Mean length of arrows, as a fraction of half the picture, and the factor above it at
-which they are cut."""
-NETWORK_FRAMES, NETWORKS = 150, 200
-CIRCLE_SEED, GRID_SEED, DECISION_STEPS, COPIES, SHIFT = 28, 19, 120, 100, 0.2
-"""The runs of the chapter on the decision, the copies of each state, and the standard
-deviation of their shifts."""
+ARROW = 0.2
+"""Mean length of arrows, as a fraction of half the picture."""
+LONGEST = 1.8
+"""Factor above the mean length at which arrows are cut."""
+NETWORK_FRAMES = 150
+NETWORKS = 200
+CIRCLE_SEED = 28
+GRID_SEED = 19
+DECISION_STEPS = 120
+"""Length of the two runs of the chapter on the decision."""
+COPIES = 100
+"""Copies of each state."""
+SHIFT = 0.2
+"""Standard deviation of their shifts."""
 TRANSFORMER = dataclasses.replace(TRANSFORMER_PRESETS["small"], n=43, dim=48)
 TRANSFORMER_EPOCHS = 7000
-SPIKE_SEED, SPIKE_STEPS, SPIKE_SEQUENCES = 9, (37_028, 37_066), 150
+SPIKE_SEED = 9
+SPIKE_STEPS = (37_028, 37_066)
+SPIKE_SEQUENCES = 150
 SPIKE_PEAKS = (37_046, 37_052)
 SPIKE_BOX = np.array([[-0.37, 0.33], [-0.21, 0.49]])
 """Limits of the two axes in the pictures of the spike."""
@@ -157,7 +166,10 @@ def decision_record() -> dict[str, Any]:
     by interpolation: the shares of shifted copies that become circles."""
     steps = np.arange(DECISION_STEPS + 1)
     branched = steps[::5].tolist()
-    panels, lines, marks, code = [], [], [], []
+    panels = []
+    lines = []
+    marks = []
+    code = []
     for seed, shape, colour in (
         (CIRCLE_SEED, "circle", BLUE),
         (GRID_SEED, "grid", ORANGE),
@@ -235,14 +247,16 @@ def transformer_record() -> dict[str, Any]:
 def spike_record() -> dict[str, Any]:
     """Sequence embeddings of VC's network at every step of a spike of the loss, over
     the regions of its answers."""
-    settings, (first, last) = SparseSettings(), SPIKE_STEPS
+    settings = SparseSettings()
+    first, last = SPIKE_STEPS
     ensemble = Ensemble(settings, 1, SPIKE_SEED, steps=last + 64)
     path = replay(ensemble.simulate(progress=False), 0, first, last)
     network = clustering_head_of(path)
     values = {name: array[0].double() for name, array in weights(path).items()}
     tokens, _ = distinct_sequences(settings, SPIKE_SEED, "train")
     spaced = np.linspace(0, len(tokens) - 1, SPIKE_SEQUENCES).astype(int)
-    tokens, targets = tokens[spaced], sparse_sum(tokens[spaced], settings)
+    tokens = tokens[spaced]
+    targets = sparse_sum(tokens, settings)
     low, high = SPIKE_BOX.T
     centres = (np.arange(REGION_SIDE) + 0.5) / REGION_SIDE
     x, y = low[:, None] + (high - low)[:, None] * centres

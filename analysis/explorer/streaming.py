@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from bokeh.models.ui import UIElement
 
-from analysis.explorer.codec import changing_layers, coarse_to_fine
+from analysis.explorer.codec import coarse_to_fine
 from analysis.explorer.page_timer import PageTimer
 from analysis.explorer.screen import Screen
 from analysis.panels.scene import Map
@@ -49,10 +49,11 @@ class BufferStream:
 
     def begin(self, screen: Screen | None) -> None:
         """Send the buffers of a screen instead of any other; None stops sending."""
-        self.screen, self.unsent = screen, []
+        self.screen = screen
+        self.unsent = []
         if screen is not None:
             for lane, scene in enumerate(screen.scenes):
-                layers = changing_layers(scene, screen.panels).values()
+                layers = scene.changing_layers(screen.panels)
                 order = coarse_to_fine(len(screen.frames[lane]))
                 for maps in {isinstance(layer, Map) for layer in layers} or {False}:
                     self.unsent.append(_Unsent(lane, maps, order))

@@ -55,7 +55,8 @@ def read_url_state(
 
 def url_query(settings: param.Parameterized, first: Mapping[str, str]) -> str:
     """The query string of an address: `first`, then all settings that have a value."""
-    values, names = settings.param.values(), url_setting_names(settings)
+    values = settings.param.values()
+    names = url_setting_names(settings)
     words = {name: _as_text(values[name]) for name in names if values[name] is not None}
     return urlencode({**first, **words}, safe=",")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import param
 
-from analysis.panels.main_panels import main_panel_names
+from analysis.panels.scene import Scene
 from dynamics.settings import SettingsError
 
 NO_CHOICE = "none"
@@ -29,12 +29,11 @@ class ViewSettings(param.Parameterized):
     )
 
 
-def default_panel_names(*runs: Sequence[str]) -> list[str]:
-    """Names of the panels that the page shows at first, of one run or of two: the main panels of each and its committor, in the order of its panels.
-
-    runs: names of the panels of each run."""
-    main = {name for names in runs for name in main_panel_names(names)} | {"committor"}
-    every = dict.fromkeys(name for names in runs for name in names)
+def default_panel_names(scenes: Sequence[Scene]) -> list[str]:
+    """Names of the panels that the page shows at first, of one run or of two: the main
+    panels of each, in the order of its panels."""
+    main = {name for scene in scenes for name in scene.main_panels}
+    every = dict.fromkeys(panel.name for scene in scenes for panel in scene.panels)
     return [name for name in every if name in main]
 
 

@@ -26,9 +26,12 @@ from dynamics.tasks import modular_sum
 
 DIRECTIONS = 4096
 """Number of random directions among which a nearness is ranked."""
-ROTATIONS, PERMUTATIONS = 50, 50
-"""Number of random rotations of the weights, and of permutations of the tokens, for a
-chance level."""
+ROTATIONS = 50
+"""Number of random rotations of the weights for a chance level."""
+
+PERMUTATIONS = 50
+"""Number of permutations of the tokens for a chance level."""
+
 DEAD_NORM_FRACTION = 1e-6
 """A unit whose weights have a norm of at most this fraction of the largest one of its
 layer is dead."""
@@ -177,7 +180,8 @@ def _ranked(
     """Mean rank of the nearness of the weights and of randomly rotated weights, over
     units weighted by their norms."""
     dim = np.shape(weight)[-1]
-    reference, rotations = random_directions(dim), random_orthogonal_matrices(dim)
+    reference = random_directions(dim)
+    rotations = random_orthogonal_matrices(dim)
     result = np.full((*np.shape(weight)[:-2], 1 + ROTATIONS), np.nan)
     for frame, vectors, fraction, targets in _living_units(sums, weight, bias):
         every = np.concatenate(
@@ -315,7 +319,8 @@ def pair_sum_collinearity(
     >>> round(float(pair_sum_collinearity(circle, all_pairs(7)).value), 6)
     1.0
     """
-    sums, n = embedding_pair_sums(embedding, pairs), np.shape(embedding)[-2]
+    sums = embedding_pair_sums(embedding, pairs)
+    n = np.shape(embedding)[-2]
     generator = randomness.random_stream(0, "alignment/labels")
     numbers = [generator.permutation(n) for _ in range(PERMUTATIONS)]
     permuted = [

@@ -93,13 +93,13 @@ def audit_moments(
                 {name: audit[f"plane_{name}"].mean("frequency") for name in _AUDITED}
             )
         )
-    concat = xr.concat(spaces, "space").assign_coords(space=list(SPACES[: len(spaces)]))
+    audits = xr.concat(spaces, "space").assign_coords(space=list(SPACES[: len(spaces)]))
     frames = np.union1d(audited_frames(trajectory, LAW_FRAMES, LEAST_FRAMES), at)
     if trajectory.sizes["run"] > 1 and len(frames) >= LEAST_FRAMES:
         fitted = fit_pair_law(trajectory, law, frames, keys)["r_squared"].sel(
-            step=concat["step"]
+            step=audits["step"]
         )
-        concat = concat.assign(
+        audits = audits.assign(
             {name: fitted.sel(law=value, drop=True) for name, value in _FITTED.items()}
         )
     steps = (
@@ -108,7 +108,7 @@ def audit_moments(
         .drop_vars("step")
     )
     picked = (
-        concat.drop_vars("seed")
+        audits.drop_vars("seed")
         .sel(step=steps)
         .drop_vars(["step", "time"])
         .assign(recorded_step=steps)

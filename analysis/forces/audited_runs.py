@@ -175,7 +175,8 @@ def _read_network_run(
     trajectory: xr.Dataset, run: int, frames: np.ndarray
 ) -> AuditedRun:
     network: Any = network_of(trajectory)
-    n, seeds = network.settings.n, trajectory["seed"].values[[run]]
+    n = network.settings.n
+    seeds = trajectory["seed"].values[[run]]
     one = trajectory[list(network.variables)].isel(run=[run]).load()
     recorded = weights(one.isel(step=frames).assign_attrs(trajectory.attrs), run=0)
     if isinstance(network, Transformer):
@@ -240,7 +241,8 @@ def transformer_gradient(
 ) -> np.ndarray:
     """dL/dE of the mean loss of the training pairs of a transformer, as
     `embedding_gradient`; data (pair, 2)."""
-    pairs, gradients = torch.from_numpy(data), []
+    pairs = torch.from_numpy(data)
+    gradients = []
     for step in range(len(weights["embedding"])):
         double = {name: weight[step].double() for name, weight in weights.items()}
         double["embedding"].requires_grad_()
@@ -276,7 +278,8 @@ def _read_recorded_run(
 ) -> AuditedRun:
     """A run of a recorded model, whose gradient lies in the recorded frame after that
     of the embedding. Raises TrajectoryError if this frame was left out."""
-    n, one = trajectory.attrs["modulus"], trajectory.isel(run=run)
+    n = trajectory.attrs["modulus"]
+    one = trajectory.isel(run=run)
     embedding, after, gradient = (
         values.isel(token=slice(n))
         .transpose("step", "token", "axis")
@@ -301,7 +304,8 @@ def _following_gradients(
     If frames were left out of the dataset, they are read from its file. Raises
     TrajectoryError if there is none."""
     gradients = trajectory["embedding_gradient"].isel(run=run)
-    gaps, every = np.diff(trajectory["step"].values), trajectory.attrs.get("every")
+    gaps = np.diff(trajectory["step"].values)
+    every = trajectory.attrs.get("every")
     if every is None or ((gaps[:-1] == every).all() and gaps[-1] <= every):
         return gradients.isel(step=frames + 1)
     source = trajectory.encoding.get("source")

@@ -62,8 +62,11 @@ from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import time_unit
 from dynamics.trajectory.selection import Selection
 
-LAW_FRAMES, LEAST_FRAMES = 16, 4
-"""Default and smallest number of frames."""
+LAW_FRAMES = 16
+"""Default number of frames."""
+
+LEAST_FRAMES = 4
+"""Smallest number of frames."""
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 """Ridges among which cross-validation chooses, relative to the diagonal of the normal
 equations."""
@@ -71,7 +74,8 @@ SPACES = ("whole", "planes")
 LAWS = ("CA", "four fields", "pair law", "renamed")
 """The law of CA with its constants, its four fields and the pair law with fitted
 coefficients, and the pair law fitted with renamed tokens."""
-_ROUNDS, _FOLDS = 30, 5
+_ROUNDS = 30
+_FOLDS = 5
 
 
 class Moments(NamedTuple):
@@ -126,7 +130,8 @@ def fit_coefficients(moments: Moments, ridge: float) -> np.ndarray:
         coefficients = np.linalg.solve(
             normal + ridge * np.diag(diagonal), factor @ product
         )
-        along, square = product @ coefficients, _quadratic(gram, coefficients)
+        along = product @ coefficients
+        square = _quadratic(gram, coefficients)
         factor = ratio(np.maximum(along, 0), square, 0.0)
         if not factor.any():
             break
@@ -195,14 +200,14 @@ def frame_r_squared(moments: Moments) -> np.ndarray:
     scale = np.where(scale > 0, scale, 1)
     normal = moments.gram / scale[..., None] / scale[..., None, :]
     scaled = np.nan_to_num(moments.product / scale)
-    einsum = np.einsum(
+    r_squared = np.einsum(
         "...f,...fg,...g->...",
         scaled,
         np.linalg.pinv(normal, rcond=1e-9, hermitian=True),
         scaled,
     )
     return np.where(
-        np.isfinite(moments.product).all(axis=-1), np.clip(einsum, 0, 1), np.nan
+        np.isfinite(moments.product).all(axis=-1), np.clip(r_squared, 0, 1), np.nan
     )
 
 
@@ -277,7 +282,8 @@ def fit_pair_law(
             "dimension run: found a single run, expected at least two, of which one is"
             " held out"
         )
-    law, seeds = law or ParticleSettings(), trajectory["seed"].values
+    law = law or ParticleSettings()
+    seeds = trajectory["seed"].values
     at = audited_frames(trajectory, frames, LEAST_FRAMES, model)
     valid = valid_frames(trajectory).values[:, at]
     spaces = SPACES[: 1 + (keys is not None)]
@@ -298,7 +304,8 @@ def fit_pair_law(
         "step": trajectory["step"].values[at],
         "seed": ("run", seeds),
     }
-    n, dims = trajectory.attrs["modulus"], (trajectory.sizes["axis"], 2)
+    n = trajectory.attrs["modulus"]
+    dims = (trajectory.sizes["axis"], 2)
     parts = [
         _fit_space(samples[space], len(seeds), (n - 1) * dim - 1)
         for space, dim in zip(spaces, dims, strict=False)
@@ -365,7 +372,8 @@ def _fit_space(
 
     free: number of free components of the target; not more of them than coefficients
     can be fitted in a frame."""
-    of_run, steps = np.array([run for run, _ in samples]), len(samples[0][1].cosine)
+    of_run = np.array([run for run, _ in samples])
+    steps = len(samples[0][1].cosine)
     run, frame = np.repeat(of_run, steps), np.tile(np.arange(steps), len(samples))
     moments = _join_moments([one.moments for _, one in samples])
     renamed = _join_moments([one.renamed for _, one in samples])

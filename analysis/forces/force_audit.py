@@ -115,7 +115,8 @@ def fit_force_fields(target: np.ndarray, fields: np.ndarray) -> FieldFit:
     x = np.moveaxis(
         np.asarray(fields, dtype=np.float64).reshape(len(fields), *lead, -1), 0, -1
     )
-    size, length = np.linalg.norm(y, axis=-1), np.linalg.norm(x, axis=-2)
+    size = np.linalg.norm(y, axis=-1)
+    length = np.linalg.norm(x, axis=-2)
     y = ratio(y, size[..., None], 0.0)
     x = ratio(x, length[..., None, :], 0.0)
     weights = (np.linalg.pinv(x, rcond=1e-10) @ y[..., None])[..., 0]
@@ -232,7 +233,8 @@ def audit_forces(
     """
     trajectory = audited_trajectory(trajectory, model)
     has_network = is_network(trajectory)
-    n, dim = trajectory.attrs["modulus"], trajectory.sizes["axis"]
+    n = trajectory.attrs["modulus"]
+    dim = trajectory.sizes["axis"]
     law = dataclasses.replace(
         law or ParticleSettings(), n=n, start="random", start_step=0
     )
@@ -316,7 +318,8 @@ def _audit_run(
     target_parts = parts(targets)
     fields = four_fields(embedding, pairs)
     force = law_force(embedding, pairs, law, fields)
-    cosine, fitted = cosine_similarity(target_parts, parts(force)), fit(fields.force)
+    cosine = cosine_similarity(target_parts, parts(force))
+    fitted = fit(fields.force)
     others = fields_with_renamed_tokens(embedding, pairs, fields.force, renamings)
     renamed = [fit(other).r_squared for other in others] or [np.nan * cosine]
     return {
@@ -430,7 +433,8 @@ def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
 
     leading: values of further columns on the left.
     """
-    rows, times = [], audit["step"].values / audit.attrs["unit"]
+    rows = []
+    times = audit["step"].values / audit.attrs["unit"]
     shown = [time for time in _TABLE_TIMES if time < times[-1]] + [times[-1]]
     for at in sorted({int(abs(times - time).argmin()) for time in shown}):
         frame = audit.isel(step=at)

@@ -72,7 +72,8 @@ def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
         last[name].values.astype(np.float64)
         for name in ("embedding", "hidden_weight", "hidden_bias")
     )
-    settings, seeds = read_settings(trajectory), last["seed"].values
+    settings = read_settings(trajectory)
+    seeds = last["seed"].values
     chosen = training_pairs(settings.modulus, settings.train_pairs, seeds)  # type: ignore[attr-defined]
     pairs = np.broadcast_to(all_pairs(settings.modulus), (*chosen.shape, 2))[chosen]
     pairs = pairs.reshape(len(seeds), settings.train_pairs, 2)  # type: ignore[attr-defined]
@@ -99,10 +100,12 @@ def mean_weight_measures(runs: WeightMeasures) -> WeightGroup:
 
     def by_seed(name: str) -> np.ndarray:
         finite = np.isfinite(runs[name])  # a run without living units has no alignment
-        values, seeds = runs[name][finite], runs["seed"][finite]
+        values = runs[name][finite]
+        seeds = runs["seed"][finite]
         return np.array([values[seeds == seed].mean() for seed in np.unique(seeds)])
 
-    mean, chance = {}, {}
+    mean = {}
+    chance = {}
     for name in WEIGHT_SIZES:
         mean[name] = mean_interval(by_seed(name), limits=(0, np.inf))
     for name in ALIGNMENT_MEASURES:

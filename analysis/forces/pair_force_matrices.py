@@ -85,7 +85,8 @@ def _add_between(row, total, field, k, m, weight):
 def _add_radial(row, total, magnitude, unlike, k, m, squared, knots):
     """Add attraction or repulsion by x_km at a squared distance and, if there are
     knots, the basis of both."""
-    distance, radial = np.sqrt(squared), len(knots)
+    distance = np.sqrt(squared)
+    radial = len(knots)
     _add_between(row, total, unlike, k, m, 1 / squared if unlike else -1 / distance)
     magnitude[unlike] += 1 / distance if unlike else 1.0
     if radial:
@@ -94,7 +95,8 @@ def _add_radial(row, total, magnitude, unlike, k, m, squared, knots):
             radial - 1.0,
         )
         knot = min(int(place), radial - 2)
-        first, later = 4 + unlike * radial + knot, (place - knot) / distance
+        first = 4 + unlike * radial + knot
+        later = (place - knot) / distance
         _add_between(row, total, first, k, m, 1 / distance - later)
         _add_between(row, total, first + 1, k, m, later)
 
@@ -122,13 +124,13 @@ def _force_matrices(gram, first, second, residue, start, stop, knots, angles):
 
     residue: the modular sum of each pair. Pair ij is acted on by the pairs start[ij] to
     stop[ij] - 1. knots, angles: of the basis; without knots it is left out."""
-    n, count, radial = len(gram), len(first), len(knots)
+    n = len(gram)
+    count = len(first)
+    radial = len(knots)
     matrices = np.zeros((4 + (2 * (radial + angles) if radial else 0), n, n))
-    row, total, magnitude = (
-        np.empty((len(matrices), n)),
-        np.empty(len(matrices)),
-        np.zeros(4),
-    )
+    row = np.empty((len(matrices), n))
+    total = np.empty(len(matrices))
+    magnitude = np.zeros(4)
     square = np.empty(count)
     for k in range(count):
         square[k] = (
@@ -190,7 +192,8 @@ def _sum_by_matrices(
     x = np.asarray(embedding, np.float64)
     first, second = (np.ascontiguousarray(pairs[:, end], np.int64) for end in range(2))
     knots = DISTANCES if basis else np.empty(0)
-    forces, magnitudes = [], []
+    forces = []
+    magnitudes = []
     for frame in x.reshape(-1, *x.shape[-2:]):
         size = pair_sum_distance(frame, pairs) or 1.0
         gram = frame @ frame.T / size**2
@@ -345,10 +348,8 @@ def simulate_in_any_dimension(
                 getattr(law, name),
                 f"{getattr(ParticleSettings, name)} in any dimension",
             )
-    pairs, law = (
-        all_pairs(len(positions)),
-        dataclasses.replace(law, start="random", start_step=0),
-    )
+    pairs = all_pairs(len(positions))
+    law = dataclasses.replace(law, start="random", start_step=0)
     x = _normalise(positions)
     for _ in range(steps):
         force = law_force(x[None], pairs, law, four_fields(x[None], pairs))[0]

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-ANGLES, RADII = 180, (0.25, 0.5, 0.75)
-"""Number of directions in the plane, and lengths, as fractions of that of the longest
-pair sum, at which the predicted classes are compared."""
+ANGLES = 180
+"""Number of directions in the plane in which the predicted classes are compared."""
+
+RADII = (0.25, 0.5, 0.75)
+"""Lengths, as fractions of that of the longest pair sum, at which they are compared."""
 
 
 class Classifier(NamedTuple):

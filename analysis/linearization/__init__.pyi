@@ -8,7 +8,6 @@ from .curvature_table import curvature_legend as curvature_legend
 from .curvature_table import escape_summary as escape_summary
 from .curvature_table import tabulate_curvature as tabulate_curvature
 from .force_jacobian import force_spectra as force_spectra
-from .model_spectrum import SpectrumOptions as SpectrumOptions
 from .model_spectrum import model_curvature as model_curvature
 from .model_spectrum_table import loss_warning as loss_warning
 from .model_spectrum_table import model_columns as model_columns
@@ -27,5 +26,6 @@ from .operator_spectra import spectral_measure as spectral_measure
 from .operator_spectra import spectrum_ends as spectrum_ends
 from .operator_spectra import whole_spectrum as whole_spectrum
 from .plateau_escapes import measure_plateau_escapes as measure_plateau_escapes
+from .spectrum_options import SpectrumOptions as SpectrumOptions
 from .training_loss import training_model as training_model
 from .training_loss import training_objective as training_objective

@@ -32,7 +32,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,14 +59,14 @@ from analysis.linearization.operator_spectra import (
     spectrum_ends,
 )
 from analysis.linearization.optimizer_limits import stability_rates
+from analysis.linearization.spectrum_options import SpectrumOptions
 from analysis.output.results import results_until_interrupted
 from dynamics.recording.model_loss import (
     ModelLoss,
     RecordedModel,
     mean_value_and_gradient,
 )
-from dynamics.recording.module_modes import Mode
-from dynamics.settings import SettingsError, check_integer, check_real
+from dynamics.settings import SettingsError
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import read_settings
 
@@ -112,47 +112,6 @@ _VARIABLES: Variables = {
     **SPECTRUM_SCALARS,
     **{name: (("mode",), meaning) for name, meaning in _MODE_MEANINGS.items()},
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class SpectrumOptions:
-    """How spectra are computed.
-
-    Raises
-    ------
-    SettingsError
-        If a value is not allowed.
-
-    Examples
-    --------
-    >>> SpectrumOptions(eigenvalues=2).basis
-    40
-    """
-
-    eigenvalues: int = 5
-    """Number of eigenvalues at each end of the spectrum. All are computed, from the
-    whole Hessian, if twice this number is at least that of the parameters (for up to
-    `MOST_PARAMETERS`)."""
-    tolerance: float = 1e-6
-    """Residual |H v - lambda v| at which an eigenpair is accepted, over the largest
-    magnitude of an eigenvalue."""
-    probes: int = 16
-    """Number of random vectors for the trace."""
-    precision: Literal["float64", "float32"] = "float64"
-    """Type in which the loss and its derivatives are computed."""
-    mode: Mode | None = None
-    """Mode of the torch modules that the loss calls. Default: the one that they
-    have."""
-
-    def __post_init__(self) -> None:
-        check_integer("eigenvalues", self.eigenvalues, 1, 10**6)
-        check_real("tolerance", self.tolerance, positive=True, below=1)
-        check_integer("probes", self.probes, 2, 10**6)
-
-    @property
-    def basis(self) -> int:
-        """Number of vectors that Lanczos keeps."""
-        return max(40, 20 * self.eigenvalues)
 
 
 def model_curvature(

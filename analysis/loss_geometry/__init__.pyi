@@ -2,6 +2,7 @@ from .barriers import BARRIER_COLUMNS as BARRIER_COLUMNS
 from .barriers import BARRIER_LEGEND as BARRIER_LEGEND
 from .barriers import loss_barriers as loss_barriers
 from .barriers import match_units as match_units
+from .chain_options import ChainOptions as ChainOptions
 from .coefficient_tables import CALIBRATION_COLUMNS as CALIBRATION_COLUMNS
 from .coefficient_tables import calibration_table as calibration_table
 from .coefficient_tables import coefficient_columns as coefficient_columns
@@ -9,7 +10,6 @@ from .coefficient_tables import coefficient_table as coefficient_table
 from .coefficient_tables import describe_chains as describe_chains
 from .frame_measures import sharpness as sharpness
 from .hessian_density import spectral_density as spectral_density
-from .langevin import ChainOptions as ChainOptions
 from .langevin import effective_draws as effective_draws
 from .langevin import sample_losses as sample_losses
 from .learning_coefficient import calibrate_chains as calibrate_chains

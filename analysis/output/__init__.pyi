@@ -2,6 +2,8 @@ from .files import combined_path as combined_path
 from .files import plain_stem as plain_stem
 from .files import replace_file as replace_file
 from .results import check_result_path as check_result_path
+from .results import join_results as join_results
+from .results import split_results as split_results
 from .results import write_result as write_result
 from .tables import Column as Column
 from .tables import format_table as format_table

@@ -1,7 +1,8 @@
 """Results of analyses: their variables, computations that SIGINT ends early, and NetCDF
 files, written completely or not at all. NaN means a missing value."""
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,65 @@ def labelled(
         name: (dims, values, dimensionless(long_name))
         for name, (values, long_name) in variables.items()
     }
+
+
+JOINED = "joined"
+"""Attribute of joined results: the prefix, the variables and the attributes of each, as
+JSON."""
+
+
+def join_results(results: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Results of several trajectories as one dataset, which `split_results` takes
+    apart.
+
+    Names and dimensions of the second result begin with `other_`, those of the third
+    with `other2_`, and so on.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> first = xr.Dataset({"escape": ("run", [3.0, 5.0])}, attrs={"trajectory": "a.nc"})
+    >>> second = xr.Dataset({"escape": ("run", [4.0])}, attrs={"trajectory": "b.nc"})
+    >>> joined = join_results([first, second])
+    >>> sorted(joined.data_vars)
+    ['escape', 'other_escape']
+    >>> split_results(joined)[1].identical(second)
+    True
+    """
+    first, *others = results
+    if not others:
+        return first
+    parts: list[xr.Dataset] = []
+    origins = []
+    for number, result in enumerate(results):
+        names = [str(name) for name in {*result.variables, *result.dims}]
+        prefix = ("", "other_")[number] if number < 2 else f"other{number}_"
+        taken = {name for part in parts for name in (*part.variables, *part.dims)}
+        while any(prefix + name in taken for name in names):
+            prefix = f"other_{prefix}"
+        parts.append(result.rename({name: prefix + name for name in names}))
+        origin = {"prefix": prefix, "variables": list(map(str, result.variables))}
+        origins.append({**origin, "attributes": result.attrs})
+    joined = xr.merge(parts, join="exact", combine_attrs="override")
+    text = json.dumps(origins, default=lambda value: value.tolist())
+    return joined.assign_attrs({JOINED: text})
+
+
+def split_results(joined: xr.Dataset) -> list[xr.Dataset]:
+    """The results of which `join_results` made one; a result of one trajectory is the
+    only one."""
+    if JOINED not in joined.attrs:
+        return [joined]
+    results = []
+    for origin in json.loads(joined.attrs[JOINED]):
+        prefix = origin["prefix"]
+        own = {prefix + name for name in origin["variables"]}
+        part = joined.drop_vars([name for name in joined.variables if name not in own])
+        names = [str(name) for name in {*part.variables, *part.dims}]
+        part = part.rename({name: name.removeprefix(prefix) for name in names})
+        part.attrs = origin["attributes"]
+        results.append(part)
+    return results
 
 
 def results_until_interrupted(

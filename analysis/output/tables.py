@@ -145,7 +145,7 @@ def output_table(
     csv: Path | None = None,
     rows: Any = slice(None),
 ) -> None:
-    """Print the rows `shown` (a slice or a mask) under the headings of `columns`; write
+    """Print `rows` (a slice or a mask) of a table under the headings of `columns`; write
     the whole table as CSV.
 
     If `csv` is "-", only the CSV is printed.

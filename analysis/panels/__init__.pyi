@@ -1,3 +1,4 @@
+from .common_panels import MAX_PANELS as MAX_PANELS
 from .common_panels import RecordedRun as RecordedRun
 from .common_panels import RunPanels as RunPanels
 from .common_panels import build_default_panels as build_default_panels
@@ -9,6 +10,7 @@ from .modular_panels import classify_points as classify_points
 from .own_network_panels import build_own_network_panels as build_own_network_panels
 from .particle_panels import build_particle_panels as build_particle_panels
 from .run_scene import PANEL_BUILDERS as PANEL_BUILDERS
+from .run_scene import build_panels as build_panels
 from .run_scene import build_scene as build_scene
 from .run_scene import panel_names as panel_names
 from .scene import Arrows as Arrows
@@ -22,5 +24,7 @@ from .scene import Points as Points
 from .scene import Scene as Scene
 from .scene import Span as Span
 from .sparse_panels import build_sparse_panels as build_sparse_panels
+from .transformer_panels import CORRECT_LOGITS_EXPLANATION as CORRECT_LOGITS_EXPLANATION
+from .transformer_panels import FREQUENCY_EXPLANATION as FREQUENCY_EXPLANATION
 from .transformer_panels import build_transformer_panels as build_transformer_panels
 from .transformer_panels import frequency_plane as frequency_plane

@@ -89,8 +89,11 @@ _PERMUTATION_LIGHTNESS = 0.03
 """Largest difference in lightness (Oklab) between a multiset's colour and those of its
 permutations."""
 
-_LIGHT, _TEXT_ON_LIGHT = 0.62, 0.1
-"""Lightness (Oklab) above which text on a colour is dark, and the grey of that text."""
+_LIGHT = 0.62
+"""Lightness (Oklab) above which text on a colour is dark."""
+
+_TEXT_ON_LIGHT = 0.1
+"""Grey of that text."""
 
 
 def class_colours(n: int) -> np.ndarray:

@@ -23,9 +23,10 @@ def add_committor(scene: Scene, result: xr.Dataset, seed: int) -> Scene:
     measured = result.isel(run=runs[:1]).dropna("step", subset=[NAME])
     if not measured["committor"].size:
         return scene
-    run, until = measured.isel(run=0), int(result.attrs["until"])
-    steps = np.append(run["step"].values, until)
-    sizes, ends = run["displacement"].values, run["outcome"].values
+    run = measured.isel(run=0)
+    steps = np.append(run["step"].values, int(result.attrs["until"]))
+    sizes = run["displacement"].values
+    ends = run["outcome"].values
     shares = run[NAME].transpose("displacement", "step").values
     values = np.column_stack([shares, np.full(len(sizes), ends)])
     names = tuple(f"displaced by {size:g}" for size in sizes)
@@ -39,6 +40,9 @@ def add_committor(scene: Scene, result: xr.Dataset, seed: int) -> Scene:
         x_label=scene.unit,
         equal=False,
         note=f"share of {result.attrs['copies']} copies",
+        explanation="The share of slightly displaced copies of the run that end with the"
+        " outcome. The mark is the step of the decision: from there on, more than half"
+        " of them end as the run does.",
     )
     decisions = np.atleast_1d(run["decision_step"].values)
     decisions = np.rint(decisions[np.isfinite(decisions)]).astype(int).tolist()
@@ -46,5 +50,6 @@ def add_committor(scene: Scene, result: xr.Dataset, seed: int) -> Scene:
     return replace(
         scene,
         panels=(*scene.panels, panel),
+        main_panels=(*scene.main_panels, NAME),
         detect_events=lambda: (*scene.marks, *marks),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -13,7 +13,14 @@ from scipy import ndimage
 
 from analysis.panels import colours
 from analysis.panels.limits import PanelLimits, following_limits, panel_limits
-from analysis.panels.scene import Curves, Layer, LayerArrays, Panel, Points
+from analysis.panels.scene import (
+    ArrayFunction,
+    Curves,
+    Layer,
+    Panel,
+    Points,
+    no_values,
+)
 from analysis.structures.circles_and_grids import (
     CIRCLE_RATIO,
     circularity,
@@ -29,6 +36,9 @@ from dynamics.trajectory.schema import (
     read_settings,
     time_unit,
 )
+
+MAX_PANELS = 16
+"""Panels that are drawn by default, of a system without a choice of its own."""
 
 MAX_LABELLED_POINTS = 40
 """Largest number of points of a panel for which labels are drawn."""
@@ -55,14 +65,18 @@ PanelFactory = Callable[[], Panel]
 
 
 class RunPanels(NamedTuple):
-    """Panels of a run, not yet computed: a function for each, by name and in order, and
-    one for their layers' arrays.
-
-    `compute_arrays` takes frames (frame,) and names of arrays and returns each array,
-    (frame, ...)."""
+    """Panels of a run, not yet computed."""
 
     panels: Mapping[str, PanelFactory]
-    compute_arrays: Callable[[np.ndarray, Sequence[str]], LayerArrays]
+    """A function for each panel, by its name and in order."""
+    main: Sequence[str] = ()
+    """Names of the panels that are shown if none are chosen."""
+
+    def main_among(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The main panels if all of them are among the names, otherwise the first of
+        the names."""
+        shows_main = self.main and set(self.main) <= set(names)
+        return tuple(self.main if shows_main else names[:MAX_PANELS])
 
 
 class RecordedRun:
@@ -85,7 +99,10 @@ class RecordedRun:
             or not 0 <= run < runs
         ):
             raise SettingsError("run", run, f"an index from 0 to {runs - 1}")
-        self.run, self.axes, self.side, self.follow = int(run), axes, side, follow
+        self.run = int(run)
+        self.axes = axes
+        self.side = side
+        self.follow = follow
         steps = trajectory["step"].values
         self.last_step = int(trajectory["last_step"].values[run])
         count = int(np.searchsorted(steps, self.last_step, side="right"))
@@ -140,15 +157,17 @@ class RecordedRun:
     def limits_note(self) -> str:
         """Note on the number of frames from which limits and colour scales are
         computed, unless these are all."""
-        used, count = len(self.limit_frames), len(self.steps)
+        used = len(self.limit_frames)
+        count = len(self.steps)
         return "" if used == count else f"limits of {used} of {count} frames"
 
     def limits(self, places: np.ndarray, square: bool = True) -> PanelLimits:
         """Limits of points (frame, point, 2) at the frames `limit_frames`; see
         `panel_limits`, `following_limits`."""
         if self.follow:
-            frames, count = self.limit_frames, len(self.steps)
-            result = following_limits(places, frames, count, square, self.follow)
+            result = following_limits(
+                places, self.limit_frames, len(self.steps), square, self.follow
+            )
         else:
             result = panel_limits(places, self.diverged, square)
         return result._replace(of=self.limits_note)
@@ -167,6 +186,26 @@ def evenly_spaced_indices(count: int, most: int) -> np.ndarray:
     return np.unique(
         np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
     )
+
+
+Result = TypeVar("Result")
+
+
+def keep_last(
+    function: Callable[[np.ndarray], Result],
+) -> Callable[[np.ndarray], Result]:
+    """A function of frames that keeps its last result, which several layers need."""
+    last: list[tuple[np.ndarray, Result]] = []
+
+    def of_frames(frames: np.ndarray) -> Result:
+        for known, result in last:
+            if np.array_equal(known, frames):
+                return result
+        result = function(frames)
+        last[:] = [(frames, result)]
+        return result
+
+    return of_frames
 
 
 def join_notes(*notes: str) -> str:
@@ -190,7 +229,8 @@ def plane_panel(
     `Panel`."""
     one_axis = plane is not None and plane.heights is not None
     notes = join_notes(plane.note if plane else "", note, limits.note)
-    y, views = limits.y, limits.views
+    y = limits.y
+    views = limits.views
     if one_axis:
         y = (-1.0, 1.0)
         views = (
@@ -202,18 +242,23 @@ def plane_panel(
     return Panel(name, title, tuple(layers), limits.x, y, note=notes, **how)
 
 
-def token_points(array: str, tokens: int, joined: bool = False) -> Points:
+def token_points(
+    array: str,
+    tokens: int,
+    joined: bool = False,
+    values: ArrayFunction = no_values,
+) -> Points:
     """Markers of numbered tokens, coloured along the number line. joined: whether a
-    line runs through up to 150."""
-    few, joined = tokens <= MAX_LABELLED_POINTS, joined and tokens <= MAX_JOINED_POINTS
-    names, rgb = tuple(map(str, range(tokens))), colours.sequential_colours(tokens)
+    line runs through up to 150. values: their positions at frames, (frame, token, 2)."""
+    few = tokens <= MAX_LABELLED_POINTS
     return Points(
         array,
-        rgb,
-        names,
+        colours.sequential_colours(tokens),
+        tuple(map(str, range(tokens))),
         size=1.4 if few else min(0.6, 70 / tokens),
         labelled=few,
-        joined=joined,
+        joined=joined and tokens <= MAX_JOINED_POINTS,
+        values=values,
     )
 
 
@@ -230,9 +275,9 @@ def token_note(tokens: int, joined: bool = False) -> str:
     )
 
 
-def unit_points(array: str, last: np.ndarray) -> Points:
+def unit_points(array: str, last: np.ndarray, values: ArrayFunction) -> Points:
     """Markers of hidden units, coloured by the direction of their positions in the last
-    frame, (unit, 2)."""
+    frame, (unit, 2). values: their positions at frames, (frame, unit, 2)."""
     x, y = last.T
     names = tuple(f"unit {unit}" for unit in range(len(last)))
     return Points(
@@ -240,24 +285,34 @@ def unit_points(array: str, last: np.ndarray) -> Points:
         colours.angle_colours(np.arctan2(y, x)),
         names,
         size=0.8 if len(last) <= 64 else 0.5,
+        values=values,
     )
 
 
-def _embedding_panels(recorded: RecordedRun) -> RunPanels:
+EMBEDDING_EXPLANATION = (
+    "The positions of the numbers; grey lines join successive numbers. They move during"
+    " training: look for a circle, or for a grid of rows."
+)
+
+
+def _embedding_panel(recorded: RecordedRun) -> Panel:
     x = recorded.embedding
-    plane = functools.cache(lambda: fit_projection(x[-1], recorded.axes))
+    plane = fit_projection(x[-1], recorded.axes)
 
-    def compute_arrays(frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        return {"embedding": plane().places(x[frames])} if "embedding" in names else {}
+    def places(frames: np.ndarray) -> np.ndarray:
+        return plane.places(x[frames])
 
-    def panel() -> Panel:
-        limits = recorded.limits(plane().places(x[recorded.limit_frames]))
-        tokens, joined = x.shape[1], recorded.has_residue_tokens
-        layer = token_points("embedding", tokens, joined)
-        note = token_note(tokens, joined)
-        return plane_panel("embedding", "embedding", [layer], limits, plane(), note)
-
-    return RunPanels({"embedding": panel}, compute_arrays)
+    tokens = x.shape[1]
+    joined = recorded.has_residue_tokens
+    return plane_panel(
+        "embedding",
+        "embedding",
+        [token_points("embedding", tokens, joined, places)],
+        recorded.limits(places(recorded.limit_frames)),
+        plane,
+        token_note(tokens, joined),
+        explanation=EMBEDDING_EXPLANATION,
+    )
 
 
 # --------------------------------------------------------------------- panels of curves
@@ -272,11 +327,13 @@ def curve_panel(
     log: bool,
     y: tuple[float, float] | None = None,
     note: str = "",
+    explanation: str = "",
 ) -> Panel:
     """Quantities (curve, frame) over time; on a logarithmic axis zeros are drawn at the
     lower edge."""
     values = np.asarray(values, np.float64)
-    limits, zero_note = y or _curve_limits(values, log, recorded.diverged), ""
+    limits = y or _curve_limits(values, log, recorded.diverged)
+    zero_note = ""
     if log:
         zero = values <= 0
         zero_note = "0 at the lower edge" if zero.any() else ""
@@ -298,10 +355,10 @@ def curve_panel(
         recorded.clock_limits,
         limits,
         recorded.unit,
-        "",
-        False,
-        log,
+        equal=False,
+        log=log,
         note=notes,
+        explanation=explanation,
     )
 
 
@@ -311,7 +368,8 @@ def _curve_limits(values: np.ndarray, log: bool, diverged: bool) -> tuple[float,
     finite = values[np.isfinite(values) & ((values > 0) | (not log))]
     if not finite.size:
         return (0.1, 1.0) if log else (0.0, 1.0)
-    low, high = float(finite.min()), float(finite.max())
+    low = float(finite.min())
+    high = float(finite.max())
     if diverged:
         initial = float(np.nanmax(np.abs(values[:, 0]), initial=0.0))
         typical = min(float(np.median(np.abs(finite))), 10 * initial or np.inf) or high
@@ -328,33 +386,67 @@ def metric_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     """Loss, accuracy and the norms of gradients and updates, if they were recorded."""
     panels: dict[str, PanelFactory] = {}
     if "loss" in recorded.data:
-        panels["loss"] = lambda: _split_panel(recorded, "loss", log=True)
+        panels["loss"] = lambda: _loss_panel(recorded)
     if "accuracy" in recorded.data:
-        panels["accuracy"] = lambda: _split_panel(
-            recorded, "accuracy", log=False, y=(-0.03, 1.03)
-        )
-    gradient = (
-        "norm of the gradient" if "loss" in recorded.data else "norm of the force"
-    )
+        panels["accuracy"] = lambda: _accuracy_panel(recorded)
     if "gradient_norm" in recorded.data:
-        panels["gradient_norm"] = lambda: _norm_panel(
-            recorded, "gradient_norm", gradient
-        )
-        panels["update_norm"] = lambda: _norm_panel(
-            recorded, "update_norm", "norm of the update"
-        )
+        panels["gradient_norm"] = lambda: _gradient_panel(recorded)
+        panels["update_norm"] = lambda: _update_panel(recorded)
     return panels
 
 
-def _split_panel(
-    recorded: RecordedRun, name: str, log: bool, y: tuple[float, float] | None = None
+def _loss_panel(recorded: RecordedRun) -> Panel:
+    values, splits = recorded.metric("loss", "split")
+    return curve_panel(
+        recorded,
+        "loss",
+        "loss",
+        values,
+        splits,
+        log=True,
+        explanation="The error that training reduces. Fast drops, jumps and plateaus are"
+        " marked on the slider.",
+    )
+
+
+def _accuracy_panel(recorded: RecordedRun) -> Panel:
+    values, splits = recorded.metric("accuracy", "split")
+    return curve_panel(
+        recorded,
+        "accuracy",
+        "accuracy",
+        values,
+        splits,
+        log=False,
+        y=(-0.03, 1.03),
+        explanation="The share of correct answers. The training split rises first if the"
+        " network memorises.",
+    )
+
+
+def _gradient_panel(recorded: RecordedRun) -> Panel:
+    return _norm_panel(
+        recorded,
+        "gradient_norm",
+        "norm of the gradient" if "loss" in recorded.data else "norm of the force",
+        "The size of the gradient for each kind of weights, or of the force on"
+        " particles. Peaks of the gradient often coincide with drops and spikes of the"
+        " loss.",
+    )
+
+
+def _update_panel(recorded: RecordedRun) -> Panel:
+    return _norm_panel(
+        recorded,
+        "update_norm",
+        "norm of the update",
+        "How far the last step moved the weights of each kind, or the particles.",
+    )
+
+
+def _norm_panel(
+    recorded: RecordedRun, name: str, title: str, explanation: str
 ) -> Panel:
-    """A metric of each split."""
-    values, splits = recorded.metric(name, "split")
-    return curve_panel(recorded, name, name, values, splits, log, y)
-
-
-def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
     """A norm of each layer, or of groups of many layers, smoothed if there are many
     frames; step 0 is omitted for updates, as it has none."""
     values, layers = recorded.metric(name, "layer")
@@ -367,12 +459,22 @@ def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
         )
     if name == "update_norm" and recorded.steps[0] == 0:
         values[:, 0] = np.nan
-    width, note = len(recorded.steps) // _SMOOTHED_POINTS | 1, ""
+    width = len(recorded.steps) // _SMOOTHED_POINTS | 1
+    note = ""
     if width > 1 and len(layers) > 1:
         values = geometric_moving_mean(values, width)
         note = f"geometric mean over {width} frames"
     names = colours.layer_labels(layers)
-    return curve_panel(recorded, name, title, values, names, log=True, note=note)
+    return curve_panel(
+        recorded,
+        name,
+        title,
+        values,
+        names,
+        log=True,
+        note=note,
+        explanation=explanation,
+    )
 
 
 def geometric_moving_mean(values: np.ndarray, width: int) -> np.ndarray:
@@ -420,6 +522,8 @@ def _circularity_panel(recorded: RecordedRun) -> Panel:
         names,
         log=True,
         y=(0.95, high),
+        explanation="The largest distance of a number from the centre, divided by the"
+        f" smallest. Below {CIRCLE_RATIO:g} the numbers are a circle.",
     )
 
 
@@ -443,6 +547,8 @@ def _imperfections_panel(recorded: RecordedRun) -> Panel:
         log=False,
         y=(-0.03 * high, high),
         note=note,
+        explanation="How many pair sums have a nearest neighbour with another answer. A"
+        " grid has few, a circle about half of all pairs.",
     )
 
 
@@ -481,15 +587,8 @@ def _scalar_panel(recorded: RecordedRun, name: str) -> Panel:
 
 def build_default_panels(recorded: RecordedRun) -> RunPanels:
     """Panels of a system that has no builder of its own in `PANEL_BUILDERS`."""
-    if "embedding" not in recorded.data:
-        return RunPanels(
-            {**metric_panels(recorded), **scalar_panels(recorded)},
-            lambda frames, names: {},
-        )
-    panels, compute_arrays = _embedding_panels(recorded)
-    curves = {
-        **structure_panels(recorded),
-        **metric_panels(recorded),
-        **scalar_panels(recorded),
-    }
-    return RunPanels({**panels, **curves}, compute_arrays)
+    panels: dict[str, PanelFactory] = {}
+    if "embedding" in recorded.data:
+        panels["embedding"] = lambda: _embedding_panel(recorded)
+        panels |= structure_panels(recorded)
+    return RunPanels({**panels, **metric_panels(recorded), **scalar_panels(recorded)})

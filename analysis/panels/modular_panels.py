@@ -8,7 +8,6 @@ embedding (CA section 5). All values are dimensionless."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -29,8 +28,8 @@ from analysis.panels.recorded_weights import (
     NetworkPanels,
     batch_slices,
 )
-from analysis.panels.scene import LayerArrays, Panel
-from analysis.structures.projection import Projection, fit_projection
+from analysis.panels.scene import Panel
+from analysis.structures.projection import fit_projection
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import constant_attention_of
 from dynamics.networks.parameters import Weights
@@ -39,9 +38,20 @@ from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.settings import ParticleSettings
 from dynamics.tasks import training_pairs
 
-_MAX_COMPARED_FRAMES, _COMPARISON_WORK = 201, 2e9
-"""Maximum number of frames in which law and gradient are compared, and maximum work,
-which takes about a second."""
+_MAIN_PANELS = (
+    "embedding",
+    "pair_sums",
+    "descent",
+    "imperfections",
+    "loss",
+    "accuracy",
+)
+
+_MAX_COMPARED_FRAMES = 201
+"""Largest number of frames in which law and gradient are compared."""
+
+_COMPARISON_WORK = 2e9
+"""Largest work of this comparison, which takes about a second."""
 
 _MAX_PAIRS_OF_LAW = 100_000
 """Largest number of pairs for which the law, a sum over pairs of pairs, is evaluated (N
@@ -57,12 +67,10 @@ def classify_points(
 
     weights (...): leading axes broadcast with those of the points.
     """
-    twice = torch.arange(points.shape[-2])[:, None].expand(
-        -1, 2
-    )  # a point is the sum of its half with itself
-    return (
-        network.logits({**weights, "embedding": points / 2}, twice).argmax(-1).numpy()
-    )
+    # a point is the sum of its half with itself
+    twice = torch.arange(points.shape[-2])[:, None].expand(-1, 2)
+    logits = network.logits({**weights, "embedding": points / 2}, twice)
+    return logits.argmax(-1).numpy()
 
 
 class ModularPanels(NetworkPanels, PairPanels):
@@ -77,7 +85,8 @@ class ModularPanels(NetworkPanels, PairPanels):
     def predicted(self, frames: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Classes of points (frame or 1, point, axis), computed in batches of frames:
         (frame, point)."""
-        s, result = self.network.settings, []
+        s = self.network.settings
+        result = []
         for batch in batch_slices(len(frames), points.shape[1] * (s.n + s.hidden)):
             weights = self.weights_at(frames[batch])
             some = torch.from_numpy(points if len(points) == 1 else points[batch])
@@ -130,15 +139,34 @@ class ModularPanels(NetworkPanels, PairPanels):
         """Force of the particle law, (frame, token, axis)."""
         return balanced_force_fields(self.embedding[frames], *self.law).sum(axis=0)
 
-    def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-        functions = {"descent": self.descent, "law": self.law_force}
-        return {
-            name: self.arrows(frames, functions[name](frames))
-            for name in functions
-            if name in names
-        }
-
     # --------------------------------------------------------------------------- panels
+
+    def descent_panel(self) -> Panel:
+        return self.force_panel(
+            "descent",
+            "−dL/dE",
+            lambda frames: self.arrows(frames, self.descent(frames)),
+            "arrows scaled in each frame",
+            "Where the training loss pulls every number: against the gradient.",
+        )
+
+    def law_panel(self) -> Panel:
+        return self.force_panel(
+            "law",
+            "particle law, f_a = 1",
+            lambda frames: self.arrows(frames, self.law_force(frames)),
+            "arrows scaled in each frame",
+            "The force of particles at the positions of the network, to compare with the"
+            " pull of the loss.",
+        )
+
+    def pair_sums_panel(self) -> Panel:
+        filled = self.trained[self.marked]
+        note = join_notes(
+            "background: predicted class",
+            "" if filled.all() else "filled: training pairs",
+        )
+        return self.pair_panel(filled, note, "wrong")
 
     @property
     def compared_frames(self) -> int:
@@ -162,79 +190,57 @@ class ModularPanels(NetworkPanels, PairPanels):
         note = "translation and scaling removed" + (
             "" if len(frames) == count else f"; in {len(frames)} frames"
         )
-        title = "cosine of law and −dL/dE"
         return curve_panel(
             self.recorded,
             "cosine",
-            title,
+            "cosine of law and −dL/dE",
             values,
             ("cosine",),
-            False,
-            (-1.05, 1.05),
-            note,
+            log=False,
+            y=(-1.05, 1.05),
+            note=note,
+            explanation="How well the force of particles points where the loss pulls: 1"
+            " equal, 0 unrelated, −1 opposite.",
         )
 
     def hidden_panel(self) -> Panel:
         """Rows of the hidden layer's weights W_h, coloured by their direction at the
         end (CA 5.2)."""
-        rows, plane = self.weights["hidden_weight"].numpy(), self.hidden_plane
-        points = common_panels.unit_points(
-            "hidden", plane._replace(heights=None).places(rows[-1:])[0]
-        )
-        limits = self.recorded.limits(
-            plane.places(rows[self.recorded.limit_frames]), square=self.dim > 1
-        )
+        rows = self.weights["hidden_weight"].numpy()
+        plane = fit_projection(rows[-1], self.recorded.axes)
+
+        def places(frames: np.ndarray) -> np.ndarray:
+            return plane.places(rows[frames])
+
+        last = plane._replace(heights=None).places(rows[-1:])[0]
         return plane_panel(
             "hidden",
             "hidden weights",
-            [points],
-            limits,
+            [common_panels.unit_points("hidden", last, places)],
+            self.recorded.limits(
+                places(self.recorded.limit_frames), square=self.dim > 1
+            ),
             plane,
             "colour: direction at the end",
+            explanation="The input weights of the hidden neurons. Look for directions"
+            " that they share with pair sums.",
         )
-
-    @functools.cached_property
-    def hidden_plane(self) -> Projection:
-        return fit_projection(
-            self.weights["hidden_weight"][-1].numpy(), self.recorded.axes
-        )
-
-    def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        arrays = dict(super().compute_arrays(frames, names))
-        if "hidden" in names:
-            arrays["hidden"] = self.hidden_plane.places(
-                self.weights_at(frames)["hidden_weight"].numpy()
-            )
-        return arrays
 
     def run_panels(self) -> RunPanels:
-        filled = self.trained[self.marked]
-        filled_note = join_notes(
-            "background: predicted class",
-            "" if filled.all() else "filled: training pairs",
-        )
-        metrics = common_panels.metric_panels(self.recorded)
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
-            "pair_sums": lambda: self.pair_panel(
-                "pair sums", filled, filled_note, "wrong"
-            ),
-            "descent": lambda: self.force_panel(
-                "descent", "−dL/dE", "arrows scaled in each frame"
-            ),
+            "pair_sums": self.pair_sums_panel,
+            "descent": self.descent_panel,
         }
         if len(self.pairs) <= _MAX_PAIRS_OF_LAW:
-            panels["law"] = lambda: self.force_panel(
-                "law", "particle law, f_a = 1", "arrows scaled in each frame"
-            )
-        panels |= {
-            "hidden": self.hidden_panel,
-            **common_panels.structure_panels(self.recorded),
-        }
+            panels["law"] = self.law_panel
+        panels["hidden"] = self.hidden_panel
+        panels |= common_panels.structure_panels(self.recorded)
+        metrics = common_panels.metric_panels(self.recorded)
         panels |= {name: metrics.pop(name) for name in ("loss", "accuracy")}
         if self.compared_frames >= 2:
             panels["cosine"] = self.cosine_panel
-        return RunPanels({**panels, **metrics}, self.compute_arrays)
+        return RunPanels({**panels, **metrics}, _MAIN_PANELS)
 
 
 def build_modular_panels(recorded: RecordedRun) -> RunPanels:

@@ -7,8 +7,6 @@ cross marks each pair that the network gets wrong. All values are dimensionless.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from analysis.panels.common_panels import (
@@ -18,7 +16,6 @@ from analysis.panels.common_panels import (
     join_notes,
 )
 from analysis.panels.particle_panels import PairPanels
-from analysis.panels.scene import LayerArrays
 from dynamics.errors import TrajectoryError
 from dynamics.recording.model_file import find_model
 from dynamics.recording.recorded_network import RecordedNetwork
@@ -47,7 +44,8 @@ class OwnNetworkPanels(PairPanels):
         network.point_classes(network.parameters(0, 0), np.zeros((1, self.dim)))
 
     def wrong(self, frames: np.ndarray) -> np.ndarray:
-        pairs, right = self.pairs[self.marked], self.residue[self.marked]
+        pairs = self.pairs[self.marked]
+        right = self.residue[self.marked]
         return np.stack([self.network.classes(0, at, pairs) != right for at in frames])
 
     def classes(self, frames: np.ndarray) -> np.ndarray:
@@ -59,9 +57,6 @@ class OwnNetworkPanels(PairPanels):
             for at, frame in enumerate(frames)
         ]
         return self.as_map(np.stack(classes))
-
-    def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-        return {}
 
 
 def build_own_network_panels(recorded: RecordedRun) -> RunPanels:
@@ -82,21 +77,10 @@ def build_own_network_panels(recorded: RecordedRun) -> RunPanels:
         "background: class of two equal embeddings",
         "" if filled.all() else "filled: training pairs",
     )
-
-    def compute_arrays(frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        pair_layers = [
-            name for name in names if name in ("pair_sums", "crosses", "classes")
-        ]
-        rest = [name for name in names if name not in pair_layers]
-        return {
-            **default.compute_arrays(frames, rest),
-            **own.compute_arrays(frames, pair_layers),
-        }
-
     first, *rest = default.panels
     panels = {
         first: default.panels[first],
-        "pair_sums": lambda: own.pair_panel("pair sums", filled, note, "wrong"),
+        "pair_sums": lambda: own.pair_panel(filled, note, "wrong"),
         **{name: default.panels[name] for name in rest},
     }
-    return RunPanels(panels, compute_arrays)
+    return RunPanels(panels)

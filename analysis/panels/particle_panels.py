@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -27,17 +26,19 @@ from analysis.panels.common_panels import (
     RecordedRun,
     RunPanels,
     join_notes,
+    keep_last,
     plane_panel,
 )
 from analysis.panels.limits import PANEL_MARGIN, PanelLimits, pixel_centres
 from analysis.panels.scene import (
+    ArrayFunction,
     Arrows,
     Image,
     Layer,
-    LayerArrays,
     Map,
     Panel,
     Points,
+    no_values,
 )
 from analysis.structures.circles_and_grids import imperfect_pair_sums
 from analysis.structures.projection import MAX_COORDINATE, Projection, fit_projection
@@ -62,6 +63,34 @@ _MIN_PAIRS_FOR_DENSITY = 10_000
 _MAX_ARROWS = 120
 """Largest number of arrows of a panel; of more tokens, evenly spaced ones have
 arrows."""
+
+_MAIN_PANELS = (
+    "embedding",
+    "pair_sums",
+    "force",
+    "imperfections",
+    "circularity",
+    "gradient_norm",
+)
+
+PAIR_SUMS_EXPLANATION = (
+    "The sum of the positions of two numbers, for every pair, in the colour of its"
+    " answer: pairs of one answer gather. A coloured background is the answer for a sum"
+    " at this place. A sum is a grid imperfection if the nearest other sum has another"
+    " answer."
+)
+
+_FORCE_EXPLANATION = (
+    "The force on every particle. It is small where the particles rest."
+)
+
+_FIELD_EXPLANATIONS = (
+    "The part of the force by which equal pair sums attract.",
+    "The part of the force by which different pair sums repel.",
+    "The part of the force that turns equal pair sums into one direction.",
+    "The part of the force that turns different pair sums into different directions.",
+)
+"""Of the fields `FIELD_NAMES`."""
 
 ARROW_LENGTH = 0.2
 """Length of a frame's longest arrow as a fraction of the embedding panel's width."""
@@ -101,10 +130,10 @@ def cell_sums(
     (row, column), the first row at the top.
     """
     across, (low, high) = box
-    histogram2d = np.histogram2d(
+    sums, _, _ = np.histogram2d(
         -places[:, 1], places[:, 0], side, [(-high, -low), across], weights=weights
     )
-    return histogram2d[0].astype(np.float32)
+    return sums.astype(np.float32)
 
 
 def balanced_force_fields(
@@ -136,9 +165,9 @@ def _balance(
     ratio of pair counts, or 1."""
     if rule == "magnitude":
         return np.divide(like, unlike, out=np.zeros_like(like), where=unlike > 0)
-    ratio = (
-        (pairs.like / pairs.unlike if pairs.unlike else 0.0) if rule == "count" else 1.0
-    )
+    ratio = 1.0
+    if rule == "count":
+        ratio = pairs.like / pairs.unlike if pairs.unlike else 0.0
     return np.full(like.shape, ratio)
 
 
@@ -169,14 +198,16 @@ def pair_sum_points(
     pairs: np.ndarray,
     filled: np.ndarray | None = None,
     size: float = 1.0,
+    values: ArrayFunction = no_values,
 ) -> Points:
     """Markers of the pair sums of N tokens, coloured by the sum modulo N. pairs: (pair,
-    2) tokens. size: area relative to the default."""
+    2) tokens. size: area relative to the default. values: positions at frames, (frame,
+    pair, 2)."""
     residue = modular_sum(pairs, n)
     names = tuple(f"{i} + {j} = {c}" for (i, j), c in zip(pairs, residue, strict=True))
     rgb = colours.class_colours(n)[residue]
     size *= float(np.clip(np.sqrt(150 / len(pairs)), 0.3, 1.2))
-    return Points(array, rgb, names, filled=filled, size=size)
+    return Points(array, rgb, names, filled=filled, size=size, values=values)
 
 
 # --------------------------------------------------------------------------- the panels
@@ -186,7 +217,8 @@ class PairPanels:
     """Base class of the panels of particles and of CA's network."""
 
     def __init__(self, recorded: RecordedRun) -> None:
-        self.recorded, self.embedding = recorded, recorded.embedding.astype(np.float64)
+        self.recorded = recorded
+        self.embedding = recorded.embedding.astype(np.float64)
         self.n, self.dim = self.embedding.shape[1:]
         self.pairs = all_pairs(self.n)
         self.residue = modular_sum(self.pairs, self.n)
@@ -243,22 +275,17 @@ class PairPanels:
             1.2 * ARROW_LENGTH - PANEL_MARGIN / (1 + 2 * PANEL_MARGIN)
         )
 
-    def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        """See `Scene.compute_arrays`."""
-        functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-            "embedding": lambda at: self.plane.places(self.embedding[at]),
-            "pair_sums": lambda at: self.pair_plane.places(self.sums(at, self.marked)),
-            "crosses": self.crosses,
-            "classes": self.classes,
-        }
-        result = {name: functions[name](frames) for name in names if name in functions}
-        return result | self.forces(
-            frames, [name for name in names if name not in functions]
-        )
+    def places(self, frames: np.ndarray) -> np.ndarray:
+        """Positions of tokens, (frame, token, 2)."""
+        return self.plane.places(self.embedding[frames])
+
+    def pair_places(self, frames: np.ndarray) -> np.ndarray:
+        """Positions of the marked pair sums, (frame, pair, 2)."""
+        return self.pair_plane.places(self.sums(frames, self.marked))
 
     def crosses(self, frames: np.ndarray) -> np.ndarray:
         """Positions of the wrong pair sums, NaN for the others: (frame, pair, 2)."""
-        places = self.pair_plane.places(self.sums(frames, self.marked))
+        places = self.pair_places(frames)
         return np.where(self.wrong(frames)[..., None], places, np.float32(np.nan))
 
     def map_points(self, frames: np.ndarray) -> np.ndarray:
@@ -281,7 +308,7 @@ class PairPanels:
         """Arrows of vectors (frame, token, axis) at the tokens that have arrows:
         (frame, arrow, 4)."""
         tips = vectors[:, self.with_arrows] @ self.plane.basis.T
-        places = self.plane.places(self.embedding[frames])[:, self.with_arrows]
+        places = self.places(frames)[:, self.with_arrows]
         length = ARROW_LENGTH * np.ptp(self.limits.at(frames)[:, 0], axis=-1)
         return scaled_arrows(places, tips, length, longest)
 
@@ -295,45 +322,58 @@ class PairPanels:
         """The class map: (frame, row, column)."""
         raise NotImplementedError
 
-    def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-        """Arrows of the named forces: (frame, arrow, 4) each."""
-        raise NotImplementedError
-
     # --------------------------------------------------------------------------- panels
 
     def embedding_panel(self) -> Panel:
-        tokens = common_panels.token_points("embedding", self.n, joined=True)
-        note = common_panels.token_note(self.n, joined=True)
+        tokens = common_panels.token_points("embedding", self.n, True, self.places)
         return plane_panel(
-            "embedding", "embedding", [tokens], self.limits, self.plane, note
+            "embedding",
+            "embedding",
+            [tokens],
+            self.limits,
+            self.plane,
+            common_panels.token_note(self.n, joined=True),
+            explanation=common_panels.EMBEDDING_EXPLANATION,
         )
 
-    def force_panel(self, name: str, title: str, note: str) -> Panel:
+    def force_panel(
+        self, name: str, title: str, arrows: ArrayFunction, note: str, explanation: str
+    ) -> Panel:
+        """Arrows at tokens. arrows: (frame, arrow, 4) at frames."""
         count = len(self.with_arrows)
         names = tuple(f"{title} on {token}" for token in self.with_arrows)
         ink = np.tile(to_rgb(colours.colour("ink")), (count, 1))
         layers: list[Layer] = [
-            Arrows(name, ink, names),
-            common_panels.token_points("embedding", self.n),
+            Arrows(name, ink, names, arrows),
+            common_panels.token_points("embedding", self.n, values=self.places),
         ]
         some = "" if count == self.n else f"on {count} of {self.n} tokens"
-        note = join_notes(note, some, common_panels.token_note(self.n))
         return plane_panel(
-            name, title, layers, self.force_limits, self.plane, note=note
+            name,
+            title,
+            layers,
+            self.force_limits,
+            self.plane,
+            join_notes(note, some, common_panels.token_note(self.n)),
+            explanation=explanation,
         )
 
     def pair_panel(
-        self, title: str, filled: np.ndarray | None, filled_note: str, cross: str
+        self, filled: np.ndarray | None, filled_note: str, cross: str
     ) -> Panel:
         """Pair sums over the class map. cross: meaning of a cross."""
-        rgb, marked = colours.class_colours(self.n), self.marked
-        sums = pair_sum_points("pair_sums", self.n, self.pairs[marked], filled)
+        rgb = colours.class_colours(self.n)
+        marked = self.marked
+        sums = pair_sum_points(
+            "pair_sums", self.n, self.pairs[marked], filled, values=self.pair_places
+        )
         crosses = Points(
             "crosses",
             np.tile(to_rgb(colours.colour("ink")), (len(marked), 1)),
             sums.names,
             ("cross",) * len(marked),
             size=0.6 * sums.size,
+            values=self.crosses,
         )
         class_names = tuple(f"class {c}" for c in range(self.n))
         layers: list[Layer] = [
@@ -342,6 +382,7 @@ class PairPanels:
                 colours.pale_colours(rgb, _MAP_OPACITY),
                 class_names,
                 lines=False,
+                values=self.classes,
             ),
             sums,
             crosses,
@@ -355,12 +396,13 @@ class PairPanels:
         note = join_notes(filled_note, through, "×: " + cross, some)
         return plane_panel(
             "pair_sums",
-            title,
+            "pair sums",
             layers,
             self.pair_limits,
             self.pair_plane,
             note=note,
             origin=False,
+            explanation=PAIR_SUMS_EXPLANATION,
         )
 
 
@@ -373,6 +415,7 @@ class ParticlePanels(PairPanels):
         self.cells = min(recorded.side, math.isqrt(len(self.pairs)))
         if self.dense:
             self.marked = np.arange(len(self.pairs))
+        self.fields = keep_last(self._fields)
 
     @functools.cached_property
     def system(self) -> ParticleSystem:
@@ -392,36 +435,24 @@ class ParticlePanels(PairPanels):
         ]
         return self.as_map(np.stack(classes))
 
-    def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-        if not names:
-            return {}
-        fields = balanced_force_fields(
+    def _fields(self, frames: np.ndarray) -> np.ndarray:
+        """The four force fields, (field, frame, token, axis)."""
+        return balanced_force_fields(
             self.embedding[frames], self.system.settings, self.system.pairs
         )
-        result = {"force": self.arrows(frames, fields.sum(axis=0))}
+
+    def force_arrows(self, frames: np.ndarray) -> np.ndarray:
+        """Arrows of the force, (frame, arrow, 4)."""
+        return self.arrows(frames, self.fields(frames).sum(axis=0))
+
+    def field_arrows(self, field: int, frames: np.ndarray) -> np.ndarray:
+        """Arrows of one of the force fields, all with the same scale, (frame, arrow,
+        4)."""
+        fields = self.fields(frames)
         longest = np.linalg.norm(fields @ self.plane.basis.T, axis=-1).max(axis=(0, 2))
-        for name, field in zip(FIELD_NAMES, fields, strict=True):
-            result[name] = self.arrows(frames, field, longest)
-        return {name: result[name] for name in names}
+        return self.arrows(frames, fields[field], longest)
 
     # -------------------------------------------------------------- images of pair sums
-
-    def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        images = {
-            "density": self.density,
-            "imperfect_fraction": self.imperfect_fraction,
-        }
-        result = {
-            name: np.stack([images[name](frame) for frame in frames])
-            for name in images
-            if name in names
-        }
-        return {
-            **result,
-            **super().compute_arrays(
-                frames, [name for name in names if name not in images]
-            ),
-        }
 
     def cell_sums(self, frame: int, weights: np.ndarray | None = None) -> np.ndarray:
         """Number of pair sums in each cell of the plane at a frame, or sum of their
@@ -434,27 +465,27 @@ class ParticlePanels(PairPanels):
             weights,
         )
 
-    def density(self, frame: int) -> np.ndarray:
-        """Decimal logarithm of 1 + number of pair sums in each cell: (row, column)."""
-        return np.log10(1 + self.cell_sums(frame))
+    def density(self, frames: np.ndarray) -> np.ndarray:
+        """Decimal logarithm of 1 + number of pair sums in each cell: (frame, row,
+        column)."""
+        return np.stack([np.log10(1 + self.cell_sums(frame)) for frame in frames])
 
-    def imperfect_fraction(self, frame: int) -> np.ndarray:
+    def imperfect_fraction(self, frames: np.ndarray) -> np.ndarray:
         """Fraction of the pair sums in each cell that are grid imperfections, NaN in
-        empty cells: (row, column)."""
-        with np.errstate(invalid="ignore"):
-            return self.cell_sums(
-                frame, imperfect_pair_sums(self.embedding[frame])
-            ) / self.cell_sums(frame)
+        empty cells: (frame, row, column)."""
+        fractions = []
+        for frame in frames:
+            imperfect = imperfect_pair_sums(self.embedding[frame])
+            with np.errstate(invalid="ignore"):
+                fractions.append(
+                    self.cell_sums(frame, imperfect) / self.cell_sums(frame)
+                )
+        return np.stack(fractions)
 
     def image_panel(
-        self, name: str, title: str, array: str, high: float, note: str
+        self, name: str, title: str, image: Image, note: str, explanation: str
     ) -> Panel:
-        """An image over the plane of pair sums, from 0 to `high`; rows and columns are
-        named by their positions."""
-        centres = pixel_centres(self.pair_limits.at(np.array([-1])), self.cells)[0]
-        item = centres[: self.cells, 0], centres[:: -self.cells, 1]
-        columns, rows = (tuple(f"{value:.3g}" for value in values) for values in item)
-        image = Image(array, 0.0, high, rows, columns)
+        """An image over the plane of pair sums."""
         return plane_panel(
             name,
             title,
@@ -463,23 +494,38 @@ class ParticlePanels(PairPanels):
             self.pair_plane,
             note=note,
             origin=False,
+            explanation=explanation,
         )
+
+    def cell_image(self, array: str, high: float, values: ArrayFunction) -> Image:
+        """An image of cells from 0 to `high`; rows and columns are named by their
+        positions."""
+        centres = pixel_centres(self.pair_limits.at(np.array([-1])), self.cells)[0]
+        columns = tuple(f"{x:.3g}" for x in centres[: self.cells, 0])
+        rows = tuple(f"{y:.3g}" for y in centres[:: -self.cells, 1])
+        return Image(array, 0.0, high, rows, columns, values=values)
 
     def density_panel(self) -> Panel:
         """Where pair sums are, with a colour scale up to the largest density of the
         last frame."""
-        note = f"log10(1 + pair sums in a cell); {len(self.pairs)} pairs"
+        high = float(self.density(np.array([-1])).max())
         return self.image_panel(
-            "pair_sums", "pair sums", "density", float(self.density(-1).max()), note
+            "pair_sums",
+            "pair sums",
+            self.cell_image("density", high, self.density),
+            f"log10(1 + pair sums in a cell); {len(self.pairs)} pairs",
+            PAIR_SUMS_EXPLANATION,
         )
 
     def imperfect_panel(self) -> Panel:
         """An image of the fraction of pair sums in each cell that are grid
         imperfections."""
-        name = "imperfect_pair_sums"
-        note = "fraction of the pair sums in a cell; grey: none"
         return self.image_panel(
-            name, "imperfect pair sums", "imperfect_fraction", 1.0, note
+            "imperfect_pair_sums",
+            "imperfect pair sums",
+            self.cell_image("imperfect_fraction", 1.0, self.imperfect_fraction),
+            "fraction of the pair sums in a cell; grey: none",
+            "Where the pair sums are whose nearest neighbour has another answer.",
         )
 
     def pair_panels(self) -> dict[str, PanelFactory]:
@@ -491,32 +537,32 @@ class ParticlePanels(PairPanels):
                 "imperfect_pair_sums": self.imperfect_panel,
             }
         note = "background: nearest pair sum"
-        return {
-            "pair_sums": lambda: self.pair_panel(
-                "pair sums", None, note, "grid imperfection"
-            )
-        }
+        return {"pair_sums": lambda: self.pair_panel(None, note, "grid imperfection")}
 
     def run_panels(self) -> RunPanels:
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
             **self.pair_panels(),
             "force": lambda: self.force_panel(
-                "force", "force", "arrows scaled in each frame"
+                "force",
+                "force",
+                self.force_arrows,
+                "arrows scaled in each frame",
+                _FORCE_EXPLANATION,
             ),
         }
-        for name in FIELD_NAMES:
+        for field, name in enumerate(FIELD_NAMES):
             panels[name] = functools.partial(
                 self.force_panel,
                 name,
                 name.replace("_", " "),
+                functools.partial(self.field_arrows, field),
                 "same scale as the other fields",
+                _FIELD_EXPLANATIONS[field],
             )
-        panels |= {
-            **common_panels.structure_panels(self.recorded),
-            **common_panels.metric_panels(self.recorded),
-        }
-        return RunPanels(panels, self.compute_arrays)
+        panels |= common_panels.structure_panels(self.recorded)
+        panels |= common_panels.metric_panels(self.recorded)
+        return RunPanels(panels, _MAIN_PANELS)
 
 
 def build_particle_panels(recorded: RecordedRun) -> RunPanels:

@@ -20,7 +20,9 @@ import numpy as np
 from dynamics.settings import SparseSettings
 from dynamics.tasks import sparse_sum
 
-_MAX_PREFIXES, _MIN_SUMS, _MAX_SUMS = 15, 6, 10
+_MAX_PREFIXES = 15
+_MIN_SUMS = 6
+_MAX_SUMS = 10
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 _MAX_NAME_TOKENS = 24
 """Largest number of tokens of a prefix or suffix in a name; further tokens are
@@ -72,7 +74,8 @@ def make_probe_sequences(s: SparseSettings) -> ProbeSequences:
     relevant = list(s.counting)
     others = [position for position in range(s.length) if position not in relevant]
     tokens = np.empty((len(prefix), s.length), np.int64)
-    tokens[:, relevant], tokens[:, others] = prefixes[prefix], suffixes[suffix]
+    tokens[:, relevant] = prefixes[prefix]
+    tokens[:, others] = suffixes[suffix]
     numbers: dict[tuple[int, ...], int] = {}
     multiset = np.array(
         [

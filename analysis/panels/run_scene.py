@@ -2,15 +2,15 @@
 scenes.
 
 The panels of a system come from a function in `PANEL_BUILDERS`, which takes a
-`RecordedRun` and returns `RunPanels`: a function for each panel, and one function for
-the arrays of any frames. A system without an entry has the panels of
+`RecordedRun` and returns `RunPanels`: a function for each panel, and the names of the
+panels that are shown if none are chosen. A system without an entry has the panels of
 `build_default_panels`. To add panels for another system:
 
     def build_pendulum_panels(recorded: RecordedRun) -> RunPanels:
-        panels, compute_arrays = build_default_panels(recorded) return
-        RunPanels({"phase": lambda: Panel("phase", ...), **panels}, compute_arrays)
+        panels = build_default_panels(recorded).panels
+        return RunPanels({"phase": lambda: Panel("phase", ...), **panels})
 
-    PANEL_BUILDERS["pendulum"] = build_pendulum_panels  # the key is `system` of its settings
+    PANEL_BUILDERS["pendulum"] = build_pendulum_panels  # `system` of its settings
 
 docs/guides/own-system.md has an example that draws arrows. All values are
 dimensionless."""
@@ -108,8 +108,7 @@ def build_scene(
     panels: Sequence[str] | None = None,
     follow: float = 0.0,
 ) -> Scene:
-    """Return the panels of one run, with its title, its events and a function that
-    computes the arrays of any frames.
+    """Return the panels of one run, with its title and its events.
 
     Parameters
     ----------
@@ -156,7 +155,8 @@ def build_scene(
     recorded = RecordedRun(
         trajectory, run, axes, check_integer("side", side, 2, 4096), follow
     )
-    factories, compute_arrays = build_panels(recorded)
+    run_panels = build_panels(recorded)
+    factories = run_panels.panels
     for name in panels or ():
         if name not in factories:
             raise SettingsError("panels", name, "one of " + ", ".join(factories))
@@ -169,7 +169,7 @@ def build_scene(
         clock=recorded.clock,
         unit=recorded.unit,
         panels=tuple(factories[name]() for name in names),
-        compute_arrays=compute_arrays,
+        main_panels=run_panels.main_among(list(factories)),
         detect_events=functools.partial(run_events, recorded),
         facts=_run_facts(recorded),
     )

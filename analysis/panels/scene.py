@@ -2,10 +2,10 @@
 does not draw.
 
 A scene consists of panels, and a panel of layers (points, arrows, maps, images,
-curves). A layer holds the constant properties, such as colours and names, and the name
-of the array that changes. `Scene.compute_arrays` gives those arrays at any frames. All
-values are dimensionless; colours are sRGB in 0..1; positions are in the panel's
-coordinates."""
+curves). A layer holds the constant properties, such as colours and names, and the array
+that changes: its name, and the function that computes it at any frames. Layers with the
+same array show the same values. All values are dimensionless; colours are sRGB in 0..1;
+positions are in the panel's coordinates."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+
+ArrayFunction = Callable[[np.ndarray], np.ndarray]
+"""Frames (frame,) -> array (frame, ...)."""
+
+
+def no_values(frames: np.ndarray) -> np.ndarray:
+    """The function of layers of a live run, which has arrays of the present only."""
+    raise NotImplementedError("values: a layer needs the function of its array")
+
 
 MARKER_SHAPES = ("circle", "square", "triangle", "diamond", "cross")
 
@@ -31,6 +40,7 @@ class Points:
     size: float = 1.0  # area of a marker relative to other layers
     labelled: bool = False  # whether names are drawn on the markers
     joined: bool = False  # whether a closed line runs through the points, in order
+    values: ArrayFunction = no_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +50,7 @@ class Arrows:
     array: str
     colours: np.ndarray  # (arrow, rgb)
     names: tuple[str, ...]
+    values: ArrayFunction = no_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +65,7 @@ class Map:
     palette: np.ndarray  # (category, rgb)
     names: tuple[str, ...]  # of each category
     lines: bool = True  # whether contours are drawn
+    values: ArrayFunction = no_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +79,7 @@ class Image:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     row_colours: np.ndarray | None = None  # (row, rgb), a strip at the left edge
+    values: ArrayFunction = no_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +92,8 @@ class Curves:
     names: tuple[str, ...]
 
 
-Layer = Points | Arrows | Map | Image | Curves
+ChangingLayer = Points | Arrows | Map | Image
+Layer = ChangingLayer | Curves
 
 
 class Span(NamedTuple):
@@ -107,6 +121,7 @@ class Panel:
     log: bool = False  # whether the y axis is logarithmic
     origin: bool = False  # whether lines through the origin are drawn
     note: str = ""  # which axes are shown, and what colours and symbols mean
+    explanation: str = ""  # what the panel shows, and what to look for
     spans: tuple[Span, ...] = ()  # behind curves
     views: np.ndarray | None = None
     """Limits of each frame (frame, axis, end), where they follow the points."""
@@ -131,15 +146,15 @@ LayerArrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """All panels of one run, and the function that computes their arrays."""
+    """All panels of one run."""
 
     title: str  # describes the run
     steps: np.ndarray  # (frame,) int64: the recorded steps up to the last valid one
     clock: np.ndarray  # (frame,) x values of curves: epochs, or steps
     unit: str  # of the clock: epoch or step
     panels: tuple[Panel, ...]
-    compute_arrays: Callable[[np.ndarray, Sequence[str]], LayerArrays]
-    """Frames (frame,) and names of arrays -> each array, (frame, ...)."""
+    main_panels: tuple[str, ...] = ()
+    """Names of the panels that are shown if none are chosen."""
     detect_events: Callable[[], tuple[EventMark, ...]] = tuple
     facts: Mapping[str, str] = field(default_factory=dict)
     """Further properties of the run, by name."""
@@ -165,11 +180,19 @@ class Scene:
     ) -> LayerArrays:
         """Arrays of the layers of some panels, or of all, at frames: name -> (frame,
         ...)."""
-        names = [
-            layer.array
-            for panel in self.panels
-            if panels is None or panel.name in panels
-            for layer in panel.layers
-            if not isinstance(layer, Curves)
-        ]
-        return self.compute_arrays(np.asarray(frames), list(dict.fromkeys(names)))
+        frames = np.asarray(frames)
+        layers = self.changing_layers(panels)
+        return {layer.array: layer.values(frames) for layer in layers}
+
+    def changing_layers(
+        self, panels: Sequence[str] | None = None
+    ) -> list[ChangingLayer]:
+        """The layers of some panels, or of all, that change over time: the first of
+        each array."""
+        layers: dict[str, ChangingLayer] = {}
+        for panel in self.panels:
+            if panels is None or panel.name in panels:
+                for layer in panel.layers:
+                    if not isinstance(layer, Curves):
+                        layers.setdefault(layer.array, layer)
+        return list(layers.values())

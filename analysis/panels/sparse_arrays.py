@@ -49,7 +49,8 @@ class SparseActivations:
         self.drawn_tokens = drawn_tokens
         self.token_embeddings = weights["embedding"]
         self.position_embeddings = weights["position_embedding"]
-        self.receptors, self.assemblers = weights["receptor"], weights["assembler"]
+        self.receptors = weights["receptor"]
+        self.assemblers = weights["assembler"]
 
     @functools.cached_property
     def table(self) -> torch.Tensor:

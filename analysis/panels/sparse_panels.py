@@ -12,7 +12,6 @@ of the MLP receptors and the output weights assemblers. All values are dimension
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,23 +25,29 @@ from analysis.panels.common_panels import (
     RecordedRun,
     RunPanels,
     join_notes,
+    keep_last,
     plane_panel,
 )
 from analysis.panels.limits import PanelLimits, pixel_centres
 from analysis.panels.probe_sequences import make_probe_sequences
 from analysis.panels.recorded_weights import NetworkPanels, batch_slices
-from analysis.panels.scene import (
-    Arrows,
-    Image,
-    Layer,
-    LayerArrays,
-    Map,
-    Panel,
-    Points,
-)
+from analysis.panels.scene import Arrows, Image, Layer, Map, Panel, Points
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
+
+_MAIN_PANELS = (
+    "attention",
+    "transform_map",
+    "position_embeddings",
+    "normalised_sums",
+    "values",
+    "normalised_sequences",
+    "receptors",
+    "output_map",
+    "loss",
+    "accuracy",
+)
 
 _CLASS_SIGNS = {
     "square": "■",
@@ -67,14 +72,17 @@ class SparsePanels(NetworkPanels):
     """Panels of one run of VC's network whose weights were recorded."""
 
     def __init__(self, recorded: RecordedRun) -> None:
-        self.recorded, self.network = recorded, clustering_head_of(recorded.data)
+        self.recorded = recorded
+        self.network = clustering_head_of(recorded.data)
         self.settings = self.network.settings
         self.sequences = make_probe_sequences(self.settings)
         self.tokens = torch.from_numpy(self.sequences.tokens)
         self.radius = normalised_length(self.settings.norm, self.settings.dim)
         self.plane = functools.cache(self._plane)
         self.limits = functools.cache(self._limits)
-        rows, most = self.settings.rows, max(1, _MAX_MARKERS // self.settings.length)
+        self.activations = keep_last(self._activations)
+        rows = self.settings.rows
+        most = max(1, _MAX_MARKERS // self.settings.length)
         self.drawn_tokens = np.unique(
             np.linspace(0, rows - 1, min(rows, most)).astype(np.int64)
         )
@@ -82,56 +90,35 @@ class SparsePanels(NetworkPanels):
 
     # --------------------------------------------------------------------------- arrays
 
-    def points(self, frames: np.ndarray, name: str) -> np.ndarray:
-        """An array of `SparseActivations` at frames, with all its axes."""
-        return self.activations(frames, [name])[name]
-
     @torch.no_grad()
-    def activations(
-        self, frames: np.ndarray, names: Sequence[str]
-    ) -> dict[str, np.ndarray]:
-        """Arrays of `SparseActivations` at frames, computed in batches of frames."""
-        if not names:
-            return {}
+    def points(self, name: str, frames: np.ndarray) -> np.ndarray:
+        """An array of `SparseActivations` at frames, with all its axes, computed in
+        batches of frames."""
         s = self.settings
         size = (
             len(self.tokens) * s.length * (s.rows + 2)
             + (s.length * s.rows + s.hidden) * s.dim
         )
         size += len(self.tokens) * (s.hidden + s.rows)
-        drawn_tokens, result = torch.from_numpy(self.drawn_tokens), []
+        parts = []
         with single_torch_thread():  # a frame is too little work for several threads
             for batch in batch_slices(len(frames), size):
-                sparseactivations = sparse_arrays.SparseActivations(
-                    self.network,
-                    self.weights_at(frames[batch]),
-                    self.tokens,
-                    drawn_tokens,
-                )
-                result.append(
-                    {name: getattr(sparseactivations, name).numpy() for name in names}
-                )
-        return {name: np.concatenate([part[name] for part in result]) for name in names}
+                activations = self.activations(frames[batch])
+                parts.append(getattr(activations, name).numpy())
+        return np.concatenate(parts)
 
-    @torch.no_grad()
-    def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        """See `Scene.compute_arrays`."""
-        names = list(dict.fromkeys(names))
-        result: dict[str, np.ndarray] = {}
-        direct = [
-            name for name in names if name not in _POINTS_OF_MAP and name != "query"
-        ]
-        for name, values in self.activations(frames, direct).items():
-            result[name] = (
-                values if name in _NOT_PROJECTED else self.plane(name).places(values)
-            )
-        if "query" in names:
-            result["query"] = self.query_arrow(frames)
-        return result | {
-            name: self.class_map(frames, name)
-            for name in names
-            if name in _POINTS_OF_MAP
-        }
+    def _activations(self, frames: np.ndarray) -> sparse_arrays.SparseActivations:
+        return sparse_arrays.SparseActivations(
+            self.network,
+            self.weights_at(frames),
+            self.tokens,
+            torch.from_numpy(self.drawn_tokens),
+        )
+
+    def places(self, name: str, frames: np.ndarray) -> np.ndarray:
+        """An array of `SparseActivations` in the plane of its panel, (frame, point,
+        2)."""
+        return self.plane(name).places(self.points(name, frames))
 
     def query_arrow(self, frames: np.ndarray) -> np.ndarray:
         """An arrow from the origin along the query, (frame, 1, 4)."""
@@ -141,22 +128,23 @@ class SparsePanels(NetworkPanels):
         )
         return np.concatenate([np.zeros_like(tip), tip], axis=-1)
 
-    def class_map(self, frames: np.ndarray, name: str) -> np.ndarray:
+    @torch.no_grad()
+    def class_map(self, name: str, frames: np.ndarray) -> np.ndarray:
         """Numbers of class and probability level under points, (frame, row, column)."""
         points_name = _POINTS_OF_MAP[name]
-        side, plane = self.recorded.side, self.plane(points_name)
+        side = self.recorded.side
+        plane = self.plane(points_name)
         boxes = np.broadcast_to(
             self.limits(points_name).at(frames), (len(frames), 2, 2)
         )
         result = np.empty(
             (len(frames), side**2), sparse_arrays.map_dtype(self.settings.rows)
         )
+        means = self.points(points_name, frames).mean(axis=1)
         with single_torch_thread():
             for row, frame in enumerate(frames[:, None]):
                 weights = self.weights_at(frame)
-                mean = None
-                if self.settings.dim > 2:
-                    mean = self.points(frame, points_name).mean(axis=1)
+                mean = means[[row]] if self.settings.dim > 2 else None
                 centres = plane.points(pixel_centres(boxes[[row]], side), mean)
                 points = torch.from_numpy(centres).to(weights["query"].dtype)
                 for batch in batch_slices(
@@ -174,18 +162,19 @@ class SparsePanels(NetworkPanels):
     def _plane(self, name: str) -> Projection:
         """Projection of the points of a panel, fitted to the last frame; on one axis,
         with heights."""
-        positions = np.arange(self.settings.length)
-        ranks = {
-            "positions": np.repeat(positions, len(self.drawn_tokens)),
-            "sequences": self.sequences.prefix,
-        }.get(_KINDS.get(name, ""))
+        ranks = None
+        if name in _POINTS_OF_POSITIONS:
+            positions = np.arange(self.settings.length)
+            ranks = np.repeat(positions, len(self.drawn_tokens))
+        elif name in _POINTS_OF_SEQUENCES:
+            ranks = self.sequences.prefix
         return fit_projection(
-            self.points(self.last, name)[0], self.recorded.axes, ranks
+            self.points(name, self.last)[0], self.recorded.axes, ranks
         )
 
     def _limits(self, name: str) -> PanelLimits:
         """Limits of the points of a panel."""
-        places = self.plane(name).places(self.points(self.recorded.limit_frames, name))
+        places = self.places(name, self.recorded.limit_frames)
         return self.recorded.limits(places, square=self.settings.dim > 1)
 
     @functools.cached_property
@@ -223,7 +212,8 @@ class SparsePanels(NetworkPanels):
 
     def position_points(self, array: str) -> Points:
         """Markers of tokens at positions."""
-        s, drawn_tokens = self.settings, self.drawn_tokens
+        s = self.settings
+        drawn_tokens = self.drawn_tokens
         rgb = np.repeat(colours.class_colours(s.length), len(drawn_tokens), axis=0)
         names = tuple(
             f"token {token} at {position}"
@@ -231,9 +221,14 @@ class SparsePanels(NetworkPanels):
             for token in drawn_tokens
         )
         shapes = tuple(np.repeat(self.position_shapes, len(drawn_tokens)).tolist())
-        size = 0.8 if len(names) <= 100 else 0.5
         return Points(
-            array, rgb, names, shapes, np.tile(drawn_tokens != 0, s.length), size=size
+            array,
+            rgb,
+            names,
+            shapes,
+            np.tile(drawn_tokens != 0, s.length),
+            size=0.8 if len(names) <= 100 else 0.5,
+            values=functools.partial(self.places, array),
         )
 
     @property
@@ -246,13 +241,20 @@ class SparsePanels(NetworkPanels):
 
     def sequence_points(self, array: str) -> Points:
         """Markers of sequences."""
-        item, shapes = self.sequences, list(_CLASS_SIGNS)
+        classes = self.sequences.classes
+        shapes = list(_CLASS_SIGNS)
         names = tuple(
             f"{name}, class {one}"
-            for name, one in zip(item.names, item.classes, strict=True)
+            for name, one in zip(self.sequences.names, classes, strict=True)
         )
-        class_shapes = tuple(shapes[one % len(shapes)] for one in item.classes)
-        return Points(array, self.sequence_colours, names, class_shapes, size=0.8)
+        return Points(
+            array,
+            self.sequence_colours,
+            names,
+            tuple(shapes[one % len(shapes)] for one in classes),
+            size=0.8,
+            values=functools.partial(self.places, array),
+        )
 
     @functools.cached_property
     def sequence_colours(self) -> np.ndarray:
@@ -263,7 +265,9 @@ class SparsePanels(NetworkPanels):
         end, in all panels."""
         plane = self.plane("receptors")._replace(heights=None)
         return common_panels.unit_points(
-            array, plane.places(self.points(self.last, "receptors"))[0]
+            array,
+            plane.places(self.points("receptors", self.last))[0],
+            functools.partial(self.places, array),
         )
 
     # --------------------------------------------------------------------------- panels
@@ -290,39 +294,96 @@ class SparsePanels(NetworkPanels):
         )
 
     def token_embeddings(self) -> Panel:
-        rgb = colours.class_colours(self.settings.rows)
-        markers = replace(
-            common_panels.token_points("token_embeddings", self.settings.rows),
-            colours=rgb,
+        name = "token_embeddings"
+        markers = common_panels.token_points(
+            name, self.settings.rows, values=functools.partial(self.places, name)
         )
-        return self._plot("token_embeddings", "token embeddings E(x)", [markers])
+        rgb = colours.class_colours(self.settings.rows)
+        return self._plot(
+            name,
+            "token embeddings E(x)",
+            [replace(markers, colours=rgb)],
+            explanation="The vector that the network learns for each token.",
+        )
 
     def position_embeddings(self) -> Panel:
-        rgb = colours.class_colours(self.settings.length)
-        names = tuple(map(str, range(self.settings.length)))
-        few = len(names) <= 40
+        name = "position_embeddings"
         markers = Points(
-            "position_embeddings",
-            rgb,
-            names,
+            name,
+            colours.class_colours(self.settings.length),
+            tuple(map(str, range(self.settings.length))),
             tuple(self.position_shapes),
             size=1.2,
-            labelled=few,
+            labelled=self.settings.length <= 40,
+            values=functools.partial(self.places, name),
         )
-        note = "circles: relevant positions"
         return self._plot(
-            "position_embeddings", "position embeddings P(t)", [markers], note=note
+            name,
+            "position embeddings P(t)",
+            [markers],
+            note="circles: relevant positions",
+            explanation="The vector that the network learns for each position of the"
+            " sequence.",
         )
 
-    def points_panel(self, name: str) -> Panel:
-        """A panel of the table `_POINT_PANELS`."""
-        title, kind = _POINT_PANELS[name]
-        markers, note = {
-            "positions": (self.position_points, self.shown_note),
-            "sequences": (self.sequence_points, self.shape_note),
-            "units": (self.unit_points, _UNIT_NOTE),
-        }[kind]
-        return self._plot(name, title, [markers(name)], note=note)
+    def sums(self) -> Panel:
+        return self._plot(
+            "sums",
+            "sums E(x) + P(t)",
+            [self.position_points("sums")],
+            note=self.shown_note,
+            explanation="Token and position embedding added: what the network knows of a"
+            " token at a position.",
+        )
+
+    def values(self) -> Panel:
+        return self._plot(
+            "values",
+            "values V z",
+            [self.position_points("values")],
+            note=self.shown_note,
+            explanation="What a token contributes to the sequence embedding when it is"
+            " attended to.",
+        )
+
+    def sequence_embeddings(self) -> Panel:
+        return self._plot(
+            "sequence_embeddings",
+            "sequence embeddings ξ",
+            [self.sequence_points("sequence_embeddings")],
+            note=self.shape_note,
+            explanation="One point for each sequence, in the colour of its kind."
+            " Sequences that are treated alike form a cluster.",
+        )
+
+    def transforms(self) -> Panel:
+        return self._plot(
+            "transforms",
+            "transforms ζ",
+            [self.sequence_points("transforms")],
+            note=self.shape_note,
+            explanation="The sequences after the feed-forward layer. Their direction"
+            " decides the answer.",
+        )
+
+    def receptors(self) -> Panel:
+        return self._plot(
+            "receptors",
+            "receptors w",
+            [self.unit_points("receptors")],
+            note=_UNIT_NOTE,
+            explanation="Input weights of the neurons: the directions to which they"
+            " respond.",
+        )
+
+    def assemblers(self) -> Panel:
+        return self._plot(
+            "assemblers",
+            "assemblers u",
+            [self.unit_points("assemblers")],
+            note=_UNIT_NOTE,
+            explanation="Output weights of the neurons: where they push a sequence.",
+        )
 
     @property
     def shown_note(self) -> str:
@@ -336,30 +397,60 @@ class SparsePanels(NetworkPanels):
         return join_notes("colour: position", "hollow marks: token 0", some)
 
     def normalised_sums(self) -> Panel:
-        arrow = Arrows("query", np.array([[0.75, 0.05, 0.1]]), ("query",))
-        layers: list[Layer] = [self.position_points("normalised_sums"), arrow]
-        limits = self.normalised_limits
-        note = join_notes("arrow: query", self.query_note, self.shown_note)
+        rgb = np.array([[0.75, 0.05, 0.1]])
+        arrow = Arrows("query", rgb, ("query",), self.query_arrow)
         return self._plot(
-            "normalised_sums", "normalised sums z", layers, limits=limits, note=note
+            "normalised_sums",
+            "normalised sums z",
+            [self.position_points("normalised_sums"), arrow],
+            limits=self.normalised_limits,
+            note=join_notes("arrow: query", self.query_note, self.shown_note),
+            explanation="The same sums at unit size; the arrow is the query, and tokens"
+            " along it get attention.",
         )
 
     def attention(self) -> Panel:
-        return self._image("attention", "attention", "position", self.settings.length)
+        return self._image(
+            "attention",
+            "attention",
+            "position",
+            self.settings.length,
+            "How much weight each token gets. Look for positions that are ignored.",
+        )
 
-    def _image(self, name: str, title: str, x_label: str, columns: int) -> Panel:
+    def _image(
+        self, name: str, title: str, x_label: str, columns: int, explanation: str
+    ) -> Panel:
         """A matrix (sequence, column) with one colour scale for all frames."""
-        frames, batch = self.recorded.limit_frames, _FRAMES_PER_BATCH
+        frames = self.recorded.limit_frames
+        batch = _FRAMES_PER_BATCH
         high = max(
-            float(self.points(frames[k : k + batch], name).max())
+            float(self.points(name, frames[k : k + batch]).max())
             for k in range(0, len(frames), batch)
         )
-        rows, column_names = self.sequences.names, tuple(map(str, range(columns)))
-        image = Image(name, 0.0, high, rows, column_names, self.sequence_colours)
-        x, y = (-0.5, columns - 0.5), (-0.5, len(rows) - 0.5)
-        note = join_notes("left strip: colour of the prefix", self.recorded.limits_note)
+        rows = self.sequences.names
+        image = Image(
+            name,
+            0.0,
+            high,
+            rows,
+            tuple(map(str, range(columns))),
+            self.sequence_colours,
+            functools.partial(self.points, name),
+        )
         return Panel(
-            name, title, (image,), x, y, x_label, "sequence", equal=False, note=note
+            name,
+            title,
+            (image,),
+            (-0.5, columns - 0.5),
+            (-0.5, len(rows) - 0.5),
+            x_label,
+            "sequence",
+            equal=False,
+            note=join_notes(
+                "left strip: colour of the prefix", self.recorded.limits_note
+            ),
+            explanation=explanation,
         )
 
     @property
@@ -373,30 +464,57 @@ class SparsePanels(NetworkPanels):
         return f"class {shapes}; colour: prefix"
 
     def transform_map(self) -> Panel:
-        return self._map_panel("transform_map", "transform p(y | ξ)")
+        return self._map_panel(
+            "transform_map",
+            "transform p(y | ξ)",
+            "The answer of the network for a sequence at each place of the plane. A"
+            " spike occurs where a cluster crosses a border.",
+        )
 
     def output_map(self) -> Panel:
-        return self._map_panel("output_map", "output p(y | ζ)")
+        return self._map_panel(
+            "output_map",
+            "output p(y | ζ)",
+            "The answer at each place of the plane after the feed-forward layer.",
+        )
 
-    def _map_panel(self, name: str, title: str) -> Panel:
+    def _map_panel(self, name: str, title: str, explanation: str) -> Panel:
         note = join_notes(
             _LEVEL_NOTE,
             "plane through the mean" if self.settings.dim > 2 else "",
             self.shape_note,
         )
-        points, classes = _POINTS_OF_MAP[name], self.settings.rows
-        levels = sparse_arrays.probability_level_names(classes)
-        class_map = Map(name, sparse_arrays.probability_palette(classes), levels)
-        layers: list[Layer] = [class_map, self.sequence_points(points)]
-        return self._plot(name, title, layers, points, origin=False, note=note)
+        points = _POINTS_OF_MAP[name]
+        classes = self.settings.rows
+        class_map = Map(
+            name,
+            sparse_arrays.probability_palette(classes),
+            sparse_arrays.probability_level_names(classes),
+            values=functools.partial(self.class_map, name),
+        )
+        return self._plot(
+            name,
+            title,
+            [class_map, self.sequence_points(points)],
+            points,
+            origin=False,
+            note=note,
+            explanation=explanation,
+        )
 
     def normalised_sequences(self) -> Panel:
         layers: list[Layer] = [self.sequence_points("normalised_sequences")]
         note = "colour: prefix"
         if self.settings.dim == 2:
             units = self.unit_points("boundaries")
-            rgb = np.tile(colours.pale_colours(units.colours, 0.7), (2, 1))
-            layers.append(replace(units, colours=rgb, names=2 * units.names, size=0.45))
+            boundaries = replace(
+                units,
+                colours=np.tile(colours.pale_colours(units.colours, 0.7), (2, 1)),
+                names=2 * units.names,
+                size=0.45,
+                values=functools.partial(self.points, "boundaries"),
+            )
+            layers.append(boundaries)
             note = join_notes(note, "ring: where hidden units switch on")
         return self._plot(
             "normalised_sequences",
@@ -404,50 +522,26 @@ class SparsePanels(NetworkPanels):
             layers,
             limits=self.normalised_limits,
             note=note,
+            explanation="The directions of the sequences, with the directions at which"
+            " neurons switch.",
         )
 
     def output_probabilities(self) -> Panel:
         return self._image(
-            "output_probabilities", "output probabilities", "class", self.settings.rows
+            "output_probabilities",
+            "output probabilities",
+            "class",
+            self.settings.rows,
+            "The probability of each answer, for every sequence.",
         )
 
 
 _UNIT_NOTE = "hidden units; colour: direction of the receptor at the end"
-_NOT_PROJECTED = ("attention", "output_probabilities", "boundaries")
 _POINTS_OF_MAP = {"transform_map": "sequence_embeddings", "output_map": "transforms"}
 """The points in whose plane a map is drawn: xi, of p(y|xi), and zeta, of p(y|zeta) =
 softmax(E zeta)."""
-_POINT_PANELS = {
-    "sums": ("sums E(x) + P(t)", "positions"),
-    "values": ("values V z", "positions"),
-    "sequence_embeddings": ("sequence embeddings ξ", "sequences"),
-    "transforms": ("transforms ζ", "sequences"),
-    "receptors": ("receptors w", "units"),
-    "assemblers": ("assemblers u", "units"),
-}
-"""Title and kind of points of the panels that show only these."""
-_KINDS = {name: kind for name, (_, kind) in _POINT_PANELS.items()} | {
-    "normalised_sums": "positions",
-    "normalised_sequences": "sequences",
-}
-
-_PANELS = (
-    "token_embeddings",
-    "position_embeddings",
-    "sums",
-    "normalised_sums",
-    "attention",
-    "values",
-    "sequence_embeddings",
-    "transform_map",
-    "normalised_sequences",
-    "receptors",
-    "assemblers",
-    "transforms",
-    "output_map",
-    "output_probabilities",
-)
-"""In VC's order; loss and accuracy follow."""
+_POINTS_OF_POSITIONS = ("sums", "normalised_sums", "values")
+_POINTS_OF_SEQUENCES = ("sequence_embeddings", "normalised_sequences", "transforms")
 
 
 def build_sparse_panels(recorded: RecordedRun) -> RunPanels:
@@ -457,14 +551,22 @@ def build_sparse_panels(recorded: RecordedRun) -> RunPanels:
     if any(name not in recorded.data for name in network.variables):
         return common_panels.build_default_panels(recorded)
     panels = SparsePanels(recorded)
-    factories: dict[str, PanelFactory] = {
-        name: functools.partial(panels.points_panel, name)
-        if name in _POINT_PANELS
-        else getattr(panels, name)
-        for name in _PANELS
+    factories: dict[str, PanelFactory] = {  # in VC's order
+        "token_embeddings": panels.token_embeddings,
+        "position_embeddings": panels.position_embeddings,
+        "sums": panels.sums,
+        "normalised_sums": panels.normalised_sums,
+        "attention": panels.attention,
+        "values": panels.values,
+        "sequence_embeddings": panels.sequence_embeddings,
+        "transform_map": panels.transform_map,
+        "normalised_sequences": panels.normalised_sequences,
+        "receptors": panels.receptors,
+        "assemblers": panels.assemblers,
+        "transforms": panels.transforms,
+        "output_map": panels.output_map,
+        "output_probabilities": panels.output_probabilities,
     }
-    factories |= {
-        **common_panels.metric_panels(recorded),
-        **common_panels.scalar_panels(recorded),
-    }
-    return RunPanels(factories, panels.compute_arrays)
+    factories |= common_panels.metric_panels(recorded)
+    factories |= common_panels.scalar_panels(recorded)
+    return RunPanels(factories, _MAIN_PANELS)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,16 +27,41 @@ from analysis.panels.common_panels import (
     join_notes,
 )
 from analysis.panels.recorded_weights import NetworkPanels, batch_slices
-from analysis.panels.scene import Image, LayerArrays, Panel, Points, Span
+from analysis.panels.scene import Image, Panel, Points, Span
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import transformer_of
 from dynamics.tasks import operation_pairs, operation_splits
 
+_MAIN_PANELS = (
+    "frequency_1",
+    "frequency_2",
+    "attention",
+    "correct_logits",
+    "loss",
+    "accuracy",
+    "restricted_loss",
+    "fourier_norms",
+)
+"""Of these, a network without attention has all others."""
+
+FREQUENCY_EXPLANATION = (
+    "The numbers in the plane of one frequency of the embedding. Where this frequency"
+    " counts, they form a circle."
+)
+
+CORRECT_LOGITS_EXPLANATION = (
+    "The score of the correct answer for every pair of numbers. It turns bright for all"
+    " pairs once the network has found the rule."
+)
+
 _PLANES = 4
 _MAX_ELEMENTS = 120
-_MAX_MEASURED_FRAMES, _MEASURE_WORK = 51, 3e10
-"""Maximum number of frames in which losses of parts of the logits are computed, and
-maximum work, which takes some seconds."""
+
+_MAX_MEASURED_FRAMES = 51
+"""Largest number of frames in which losses of parts of the logits are computed."""
+
+_MEASURE_WORK = 3e10
+"""Largest work for them, which takes some seconds."""
 
 
 def frequency_plane(embedding: np.ndarray, k: int) -> np.ndarray:
@@ -53,7 +77,8 @@ class TransformerPanels(NetworkPanels):
     """Panels of a transformer whose weights were recorded."""
 
     def __init__(self, recorded: RecordedRun) -> None:
-        self.recorded, self.network = recorded, transformer_of(recorded.data)
+        self.recorded = recorded
+        self.network = transformer_of(recorded.data)
         self.n = self.network.settings.elements
         self.adds = self.network.settings.task == "add"
         self.elements = evenly_spaced_indices(self.n, _MAX_ELEMENTS)
@@ -101,6 +126,7 @@ class TransformerPanels(NetworkPanels):
             colours.angle_colours(angle),
             names,
             size=1.0 if self.n < 60 else 0.6,
+            values=lambda frames: self.places(k)[frames],
         )
         note = (
             f"{self.powers[k - 1]:.0%} of the logits' variance; colour: {k} a mod"
@@ -108,7 +134,12 @@ class TransformerPanels(NetworkPanels):
         )
         title = f"W_E at frequency {k}"
         return common_panels.plane_panel(
-            f"frequency_{place + 1}", title, [points], limits, note=note
+            f"frequency_{place + 1}",
+            title,
+            [points],
+            limits,
+            note=note,
+            explanation=FREQUENCY_EXPLANATION,
         )
 
     def norms_panel(self) -> Panel:
@@ -116,7 +147,8 @@ class TransformerPanels(NetworkPanels):
         other one."""
         norms = progress_measures.fourier_norms(self.recorded.embedding[:, : self.n]).T
         others = np.setdiff1d(np.arange(len(norms)), self.strongest - 1)
-        values, names = norms[self.strongest - 1], [f"k = {k}" for k in self.strongest]
+        values = norms[self.strongest - 1]
+        names = [f"k = {k}" for k in self.strongest]
         if len(others):
             values = np.vstack([values, norms[others].max(axis=0)])
             names = [*names, "largest other"]
@@ -127,6 +159,7 @@ class TransformerPanels(NetworkPanels):
             values,
             names,
             log=False,
+            explanation="How strong each frequency of the embedding is. A few remain.",
         )
 
     # --------------------------------------------------------------------------- images
@@ -148,7 +181,8 @@ class TransformerPanels(NetworkPanels):
     def attention(self, frames: np.ndarray) -> np.ndarray:
         """Attention of the last position to a for each pair, the heads side by side,
         (frame, row, column)."""
-        heads, size = self.network.settings.heads, len(self.elements)
+        heads = self.network.settings.heads
+        size = len(self.elements)
         result = np.full(
             (len(frames), *self.tiles * (size + 1) - 1), np.nan, np.float32
         )
@@ -169,17 +203,12 @@ class TransformerPanels(NetworkPanels):
         return np.array([-(-self.network.settings.heads // columns), columns])
 
     def attention_panel(self) -> Panel:
-        alpha, names = (
-            self.network.settings.attention_rate,
-            [*map(str, self.elements), ""],
-        )
+        settings = self.network.settings
+        names = [*map(str, self.elements), ""]
         rows, columns = (tuple((names * count)[:-1]) for count in self.tiles.tolist())
-        image = Image("attention", 1 - alpha, 1.0, rows, columns)
-        heads = (
-            ""
-            if self.network.settings.heads == 1
-            else f"; {self.network.settings.heads} heads, by rows"
-        )
+        low = 1 - settings.attention_rate
+        image = Image("attention", low, 1.0, rows, columns, values=self.attention)
+        heads = "" if settings.heads == 1 else f"; {settings.heads} heads, by rows"
         return self._image_panel(
             "attention",
             "attention to a",
@@ -187,29 +216,27 @@ class TransformerPanels(NetworkPanels):
             "b",
             "a",
             f"of the last position{heads}",
+            "How much weight each token gets. Look for positions that are ignored.",
         )
 
     @torch.no_grad()
     def correct_logits(self, frames: np.ndarray) -> np.ndarray:
         """Correct logits by a + b and a - b, or by a and b, (frame, row, column)."""
-        pairs, result = self.image_pairs, []
+        pairs = self.image_pairs
         if self.by_difference:
             half = (self.n + 1) // 2
-            pairs = (
-                torch.stack([pairs.sum(dim=-1), pairs[:, 0] - pairs[:, 1]], dim=-1)
-                * half
-                % self.n
-            )
+            sums = pairs.sum(dim=-1)
+            differences = pairs[:, 0] - pairs[:, 1]
+            pairs = torch.stack([sums, differences], dim=-1) * half % self.n
+        result = []
         target = self.network.target(pairs)[:, None]
         for batch in batch_slices(
             len(frames), len(pairs) * (self.n + 2 * self.network.settings.width)
         ):
             logits = self.network.logits(self.weights_at(frames[batch]), pairs)
-            result.append(
-                torch.take_along_dim(logits, target.expand(len(logits), -1, -1), -1)[
-                    ..., 0
-                ].numpy()
-            )
+            correct = target.expand(len(logits), -1, -1)
+            values = torch.take_along_dim(logits, correct, -1)
+            result.append(values[..., 0].numpy())
         return np.concatenate(result).reshape(len(frames), len(self.elements), -1)
 
     def correct_panel(self) -> Panel:
@@ -217,30 +244,46 @@ class TransformerPanels(NetworkPanels):
         frame."""
         values = self.correct_logits(self.last)
         names = tuple(map(str, self.elements))
-        low, high = min(0.0, float(values.min())), float(values.max())
-        image = Image("correct_logits", low, max(high, low + 1e-6), names, names)
+        low = min(0.0, float(values.min()))
+        high = max(float(values.max()), low + 1e-6)
+        image = Image(
+            "correct_logits", low, high, names, names, values=self.correct_logits
+        )
         x, y = ("a - b", "a + b") if self.by_difference else ("b", "a")
-        return self._image_panel("correct_logits", "correct logit", image, x, y, "")
+        return self._image_panel(
+            "correct_logits",
+            "correct logit",
+            image,
+            x,
+            y,
+            "",
+            CORRECT_LOGITS_EXPLANATION,
+        )
 
     def _image_panel(
-        self, name: str, title: str, image: Image, x_label: str, y_label: str, note: str
+        self,
+        name: str,
+        title: str,
+        image: Image,
+        x_label: str,
+        y_label: str,
+        note: str,
+        explanation: str,
     ) -> Panel:
-        x, y = ((-0.5, len(names) - 0.5) for names in (image.columns, image.rows))
-        some = (
-            ""
-            if len(self.elements) == self.n
-            else f"{len(self.elements)} of {self.n} elements"
-        )
+        some = ""
+        if len(self.elements) < self.n:
+            some = f"{len(self.elements)} of {self.n} elements"
         return Panel(
             name,
             title,
             (image,),
-            x,
-            y,
+            (-0.5, len(image.columns) - 0.5),
+            (-0.5, len(image.rows) - 0.5),
             x_label,
             y_label,
             equal=False,
             note=join_notes(note, some),
+            explanation=explanation,
         )
 
     # --------------------------------------------------------------------------- losses
@@ -291,6 +334,8 @@ class TransformerPanels(NetworkPanels):
             names,
             log=True,
             note=few,
+            explanation="The loss with only the part of the logits that adds by circles,"
+            " or without it: it tells the rule from what is known by heart.",
         )
 
     @functools.cached_property
@@ -319,28 +364,18 @@ class TransformerPanels(NetworkPanels):
 
     # --------------------------------------------------------------------------- panels
 
-    def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        """Arrays of the panels that the other systems do not have."""
-        functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-            "attention": self.attention,
-            "correct_logits": self.correct_logits,
-        }
-        result = {name: functions[name](frames) for name in functions if name in names}
-        for place in range(_PLANES):
-            if (name := f"frequency_{place + 1}") in names:
-                result[name] = self.places(int(self.strongest[place]))[frames]
-        return result
-
     def run_panels(self) -> RunPanels:
-        others, default_arrays = common_panels.build_default_panels(self.recorded)
+        others = common_panels.build_default_panels(self.recorded).panels
         panels: dict[str, PanelFactory] = {}
         if self.adds:
             for place in range(min(_PLANES, self.n // 2)):
                 panels[f"frequency_{place + 1}"] = functools.partial(
                     self.frequency_panel, place
                 )
+        main = [name for name in _MAIN_PANELS if name != "attention"]
         if self.network.settings.attention_rate > 0:
             panels["attention"] = self.attention_panel
+            main = list(_MAIN_PANELS)
         panels["correct_logits"] = self.correct_panel
         curves: dict[str, PanelFactory] = {
             name: others[name] for name in ("loss", "accuracy")
@@ -352,17 +387,8 @@ class TransformerPanels(NetworkPanels):
             }
         for name, factory in curves.items():
             panels[name] = functools.partial(self.with_phases, factory)
-
-        def compute_arrays(frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-            return {
-                **default_arrays(frames, names),
-                **self.compute_arrays(frames, names),
-            }
-
-        return RunPanels(
-            {**panels, **{name: others[name] for name in others if name not in panels}},
-            compute_arrays,
-        )
+        rest = {name: others[name] for name in others if name not in panels}
+        return RunPanels({**panels, **rest}, main)
 
 
 def build_transformer_panels(recorded: RecordedRun) -> RunPanels:

@@ -34,7 +34,8 @@ def plot_audit(audit: xr.Dataset, name: str) -> Figure:
 def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
     """Draw cosines, R² and weights of the force audit along training."""
     step = audit["step"].values
-    (law, other), reference = colours.series_colours(2), colours.colour("muted")
+    law, other = colours.series_colours(2)
+    reference = colours.colour("muted")
     part = audit.sel(target="gradient", part="normalised")
     update = audit["cosine"].sel(target="update", part="normalised")
     whole = audit["cosine"].sel(target="gradient", part="whole")
@@ -73,8 +74,10 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
 def _plot_planes(panel: Axes, audit: xr.Dataset) -> None:
     """Draw the cosine and R² in the planes of the key frequencies, the mean over the
     planes of each run."""
-    planes, step = audit.sel(target="gradient").mean("frequency"), audit["step"].values
-    (law, other), reference = colours.series_colours(2), colours.colour("muted")
+    planes = audit.sel(target="gradient").mean("frequency")
+    step = audit["step"].values
+    law, other = colours.series_colours(2)
+    reference = colours.colour("muted")
     plot_quartile_band(
         panel, step, planes["plane_cosine"], other, "cosine of law and -dL/dE"
     )

@@ -94,7 +94,8 @@ def _distinguishing(audits: xr.Dataset, names: list[str]) -> list[str]:
         values = audits[name].values.tolist()
         longer = [(*row, str(value)) for row, value in zip(rows, values, strict=True)]
         if len(set(longer)) > len(set(rows)):
-            chosen, rows = [*chosen, name], longer
+            chosen = [*chosen, name]
+            rows = longer
     return chosen
 
 

@@ -28,7 +28,7 @@ def plot_circuits(result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
     """Label counts, attention against leaks, attention maps of one run, and learning
     phases.
 
-    found: from `measure_circuits` for the trajectory.
+    result: from `measure_circuits` for the trajectory.
     """
     drawn, panels = new_panels([2, 2, 1, 1, 2])
     _draw_label_counts(panels[0], result)
@@ -48,7 +48,8 @@ def _label_colours() -> dict[str, str]:
 def _draw_label_counts(axes: Axes, result: xr.Dataset) -> None:
     """The number of runs with each label, with binomial intervals; bars of successful
     runs are filled."""
-    total, rows = result.sizes["run"], np.arange(len(CIRCUIT_LABELS))[::-1]
+    total = result.sizes["run"]
+    rows = np.arange(len(CIRCUIT_LABELS))[::-1]
     successful = result["successful"].values.astype(bool)
     for row, (label, colour) in zip(rows, _label_colours().items(), strict=True):
         members = result["label"].values == label

@@ -29,7 +29,8 @@ from dynamics.networks.parameters import Weights
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, training_pairs
 
-_MAX_RUNS, _COLUMNS = 6, 2
+_MAX_RUNS = 6
+_COLUMNS = 2
 SIDE = 3.2
 """Side in inches of a panel for which the sizes of markers and numbers are made; they
 change with it."""
@@ -164,9 +165,12 @@ def draw_embedding(axes: Axes, run: FinalState, name: str) -> None:
     axes.set_title(f"{name}\n{structure_label(embedding)}")
 
 
-_MAP_WORK, _MIN_MAP_SIDE, MAX_MAP_SIDE = 1 << 32, 50, 400
-"""Maximum number of multiplications for a class map, and limits of its side in
-pixels."""
+_MAP_WORK = 1 << 32
+"""Maximum number of multiplications for a class map."""
+
+_MIN_MAP_SIDE = 50
+MAX_MAP_SIDE = 400
+"""Limits of the side of a class map in pixels."""
 
 
 def draw_class_map(axes: Axes, run: FinalState) -> None:
@@ -277,7 +281,8 @@ def _draw_class_numbers(
 def class_regions(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Connected regions of one class in a map (row, column): region number of each
     pixel, and all numbers from 1."""
-    regions, count = np.zeros(classes.shape, np.int64), 0
+    regions = np.zeros(classes.shape, np.int64)
+    count = 0
     for number in np.unique(classes):
         result, more = ndimage.label(classes == number)
         regions += np.where(result > 0, result + count, 0)
@@ -291,7 +296,8 @@ def class_regions(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def draw_class_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
     """Draw the legend of pair sums into one axes, and the colours of the classes into
     the other."""
-    n, white = settings.n, colour("background")
+    n = settings.n
+    white = colour("background")
     looks: dict[str, Any] = {
         "training pair": {"markeredgecolor": white},
         "validation pair": {"markerfacecolor": white, "markeredgewidth": 1.5},
@@ -401,7 +407,8 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     for index in range(drawn_runs):
         across = left + (index % columns) * (2 * side + gap + margin)
         bottom = curves + key + (rows - 1 - index // columns) * (side + head)
-        run, name = final_state(trajectory, index), _run_name(trajectory, index)
+        run = final_state(trajectory, index)
+        name = _run_name(trajectory, index)
         draw_embedding(
             add_axes_in_inches(figure, across, bottom, side, side), run, name
         )
@@ -433,7 +440,8 @@ def add_axes_in_inches(
 
 def _figure_note(trajectory: xr.Dataset, drawn_runs: int) -> str:
     """How many runs are shown, and how more or fewer than two axes are drawn."""
-    runs, dim = trajectory.sizes["run"], constant_attention_of(trajectory).settings.dim
+    runs = trajectory.sizes["run"]
+    dim = constant_attention_of(trajectory).settings.dim
     notes = [f"{drawn_runs} of {runs} runs"] if 0 < drawn_runs < runs else []
     if drawn_runs and dim == 1:
         notes.append(
@@ -450,7 +458,8 @@ def _figure_note(trajectory: xr.Dataset, drawn_runs: int) -> str:
 
 def _run_name(trajectory: xr.Dataset, run: int) -> str:
     """The seed of a run, and the last step before it diverged."""
-    seed, last = int(trajectory["seed"][run]), int(trajectory["last_step"][run])
+    seed = int(trajectory["seed"][run])
+    last = int(trajectory["last_step"][run])
     return f"seed {seed}" + (
         f", diverged after step {last}" if last < int(trajectory["step"][-1]) else ""
     )

@@ -132,7 +132,8 @@ def _plot_shape_distances(panel: Axes, result: xr.Dataset) -> None:
         zip(_DISTANCES, (*_side_colours(), colours.colour("ink")), strict=True)
     )
     for name, colour in kinds.items():
-        values, label = drop_non_finite(result[name].values), _DISTANCES[name]
+        values = drop_non_finite(result[name].values)
+        label = _DISTANCES[name]
         if values.size:
             panel.hist(
                 values,

@@ -39,12 +39,15 @@ def colour_of(role: str) -> str:
 def plot_curvature(result: xr.Dataset) -> Figure:
     """Panels of the result of `linearize_trajectory`."""
     result = with_derived_variables(result)
-    system, caption = result.attrs["system"], count_of_runs(result)
+    system = result.attrs["system"]
+    caption = count_of_runs(result)
     title = f"The linearised flow along a run: {system}, {caption}"
     last = _trace if "x_smallest" not in result else _margins
-    second, width = (_movement, _layers, last), 2.0
+    second = (_movement, _layers, last)
+    width = 2.0
     if system == "particles":
-        second, width = (_plane, _kinds, _rest), 4 / 3
+        second = (_plane, _kinds, _rest)
+        width = 4 / 3
     figure, panels = new_panels([4 / 3] * 3 + [width] * 3, title, height=1.1)
     drawings = (_spectrum, _extremes, _growing, *second)
     for panel, draw in zip(panels, drawings, strict=True):
@@ -54,7 +57,8 @@ def plot_curvature(result: xr.Dataset) -> Figure:
 
 def _spectrum(panel: Axes, result: xr.Dataset) -> None:
     """All eigenmodes of the first run."""
-    step, growth = result["step"].values, result["growth_rate"].isel(run=0).values
+    step = result["step"].values
+    growth = result["growth_rate"].isel(run=0).values
     finite = growth[np.isfinite(growth)]
     largest = np.abs(finite).max(initial=0.0) or 1.0
     linear = 10.0 ** np.floor(np.log10(largest) - 4)
@@ -75,7 +79,8 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
 
 def _extremes(panel: Axes, result: xr.Dataset) -> None:
     """Fastest growth, and sharpness."""
-    decay, growth = result["sharpness"], result["largest_growth"]
+    decay = result["sharpness"]
+    growth = result["largest_growth"]
     plot_statistic(panel, decay, "decaying", "sharpness (fastest decay)")
     plot_statistic(panel, growth.where(growth > 0), "growing", "fastest growth, if any")
     threshold = result.attrs["threshold"]
@@ -123,7 +128,8 @@ def _movement(panel: Axes, result: xr.Dataset) -> None:
             item.value for item in intervals_of_frames(result[name], mean_interval)
         ]
         panel.plot(result["step"], values, color=ink, linestyle=":", label=label)
-    what, ylabel = "movement to the next frame", "fraction of the squared movement"
+    what = "movement to the next frame"
+    ylabel = "fraction of the squared movement"
     finish_panel(panel, result, what, ylabel, "means", log=True, columns=2)
 
 
@@ -159,7 +165,8 @@ def _margins(panel: Axes, result: xr.Dataset) -> None:
     frames = result["x_largest_flip_ratio"].values
     ratio = np.where(np.isfinite(frames), frames, np.nan)
     known_frames = np.isfinite(ratio).any(axis=0)
-    at, some = result["frame_step"].values[known_frames], ratio[:, known_frames]
+    at = result["frame_step"].values[known_frames]
+    some = ratio[:, known_frames]
     low, middle, high = (
         np.nanquantile(some, (0.05, 0.5, 0.95), axis=0) if some.size else ([], [], [])
     )
@@ -172,7 +179,8 @@ def _margins(panel: Axes, result: xr.Dataset) -> None:
     plot_statistic(panel, near, "decaying", "lr / smallest |xi|")
     label = "direction may reverse"
     panel.axhline(1, color=colour("muted"), linestyle="--", label=label)
-    what, ylabel = "flip ratio to the next frame", "movement over distance"
+    what = "flip ratio to the next frame"
+    ylabel = "movement over distance"
     finish_panel(panel, result, what, ylabel, log=True, columns=2)
     panel.set(xlim=step_limits(result["frame_step"].values))
 

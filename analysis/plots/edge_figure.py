@@ -28,7 +28,8 @@ def plot_edge(result: xr.Dataset) -> Figure:
             plot_statistic(edge, result[name], role, label)
     edge.axhline(1, color=colour("muted"), linestyle="--", label="limit")
     plot_statistic(loss, result["loss"], "third")
-    what, ylabel = "largest eigenvalue over its limit", "fraction of the limit"
+    what = "largest eigenvalue over its limit"
+    ylabel = "fraction of the limit"
     finish_panel(edge, result, what, ylabel, log=True, columns=2)
     finish_panel(loss, result, "training loss", "loss", log=True)
     return figure

@@ -3,7 +3,6 @@ D)."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 
 import numpy as np
@@ -17,7 +16,9 @@ from analysis.plots.figure_files import in_style, new_figure
 from analysis.structures.circles_and_grids import structure_label
 from analysis.structures.projection import principal_plane
 
-_COLUMNS, _COLUMNS_IN_COLUMN, _MAX_PANELS = 5, 3, 20
+_COLUMNS = 5
+_COLUMNS_IN_COLUMN = 3
+_MAX_PANELS = 20
 _MAX_NUMBERED = 100
 _PANEL = 2.4
 """Largest width of a panel in inches."""
@@ -27,27 +28,15 @@ _PANEL = 2.4
 def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
     """Draw up to twenty embeddings (run, token, axis), with numbered tokens, coloured
     by number."""
-    drawn, style = embedding[:_MAX_PANELS], current_style()
+    drawn = embedding[:_MAX_PANELS]
+    style = current_style()
     columns = min(_COLUMNS_IN_COLUMN if style.column else _COLUMNS, len(drawn))
     rows = -(-len(drawn) // columns)
-    line, width, gap = style.text / 72, style.width, 0.1  # inches
-    side = min((width - gap) / columns - gap, _PANEL)
+    line = style.text / 72  # inches
+    row = min(style.width / columns, _PANEL) + 4 * line  # with the title of a panel
+    figure = new_figure(style.width, rows * row + 2 * line, layout="compressed")
     note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
-    words = textwrap.wrap(title + note, int(1.4 * width / line))
-    heading = (4.9 if style.column else 3.6) * line  # of a panel, three or two lines
-    top = 1.6 * len(words) * line + heading
-    height = top + rows * side + (rows - 1) * heading + gap
-    figure = new_figure(width, height)
-    margin = (width - columns * side - (columns - 1) * gap) / 2
-    figure.subplots_adjust(
-        left=margin / width,
-        right=1 - margin / width,
-        bottom=gap / height,
-        top=1 - top / height,
-        wspace=gap / side,
-        hspace=heading / side,
-    )
-    figure.suptitle("\n".join(words), y=1 - 0.5 * line / height, va="top")
+    figure.suptitle(title + note)
     for panel, (x, seed) in enumerate(zip(drawn, seeds, strict=False)):
         axes = figure.add_subplot(rows, columns, panel + 1)
         draw_tokens(axes, principal_plane(x))

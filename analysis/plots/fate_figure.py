@@ -31,7 +31,8 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     )
     figure, (above, below) = new_panels([4, 4], title)
     series, name = _scalar(trajectory)
-    colours, sizes = series_colours(), result["displacement"].values
+    colours = series_colours()
+    sizes = result["displacement"].values
     ends = dict(zip((1.0, 0.0), (colours[0], colours[3]), strict=True))
     for run, has_outcome in enumerate(result["outcome"].values.tolist()):
         if has_outcome not in ends:

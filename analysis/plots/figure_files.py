@@ -187,7 +187,9 @@ def _is_inside(legend: Legend | None) -> TypeGuard[Legend]:
 def _fit_legend(legend: Legend) -> None:
     """Give a legend that is larger than its axes fewer columns, then smaller text."""
     drawn: Any = legend
-    room, most, title = 0.98 * drawn.axes.bbox.size, drawn._ncols, drawn.get_title()
+    room = 0.98 * drawn.axes.bbox.size
+    most = drawn._ncols
+    title = drawn.get_title()
     for size in np.linspace(1, 0.7, 4) * drawn.get_texts()[0].get_fontsize():
         for columns in range(most, 0, -1):
             labels = [text.get_text() for text in drawn.get_texts()]

@@ -36,7 +36,8 @@ def _draw_gradients(axes: Axes, result: xr.Dataset) -> None:
     """Loss and norms of the gradient and of its symmetry-breaking part, for the
     population and a sample, over gain."""
     names = [name for name in result["circuit"].values if name.startswith("gain")]
-    some, gains = result.sel(circuit=names), [float(name.split()[1]) for name in names]
+    some = result.sel(circuit=names)
+    gains = [float(name.split()[1]) for name in names]
     lines = (
         ("loss", some["loss"], colours.colour("muted"), "-"),
         ("gradient", some["gradient"], colours.colour("ink"), "-"),
@@ -114,7 +115,8 @@ def _draw_descent(axes: Axes, one: xr.Dataset, start: str) -> None:
     )
     labelled = set()
     for place in range(one.sizes["pushed"]):
-        kind, size = str(one["kind"].values[place]), float(one["push"].values[place])
+        kind = str(one["kind"].values[place])
+        size = float(one["push"].values[place])
         if kind not in ("order", "all"):
             continue
         values = np.maximum(one["order_share"].values[:, place], 1e-16)

@@ -55,7 +55,7 @@ def plot_gradient_norms(
     """Draw the loss, the accuracy and the gradient norms of a run, and below them the
     statistics of all runs.
 
-    found: from `peak_coincidence`. run: run index. Of more than eight layers those with
+    result: from `peak_coincidence`. run: run index. Of more than eight layers those with
     the largest norms are drawn."""
     runs = f"run {run} (seed {int(trajectory['seed'][run])}), then all runs"
     layers = trajectory.sizes["layer"]
@@ -106,7 +106,9 @@ def _plot_run(
     return the entries of the legend."""
     one = trajectory.isel(run=run)
     series = loss_and_norm_series(trajectory.isel(run=[run]), config)[0]
-    falling, time, clock = series.falling, series.time, frame_clock(trajectory)
+    falling = series.falling
+    time = series.time
+    clock = frame_clock(trajectory)
     with_loss = "loss" in trajectory
     if with_loss:
         _plot_metrics(panels[0], panels[1], one, time)
@@ -248,7 +250,8 @@ def _plot_fractions(axes: Axes, result: xr.Dataset, kind: str) -> None:
         [result[name].values for name in ("share", "share_low", "share_high")], axis=-1
     )
     places = np.arange(len(percentage))
-    muted, second = colours.colour("muted"), colours.series_colours()[3]
+    muted = colours.colour("muted")
+    second = colours.series_colours()[3]
     events = int(np.nanmax(result["total"].values, initial=0))
     if events:
         label = "with a peak (95%)"

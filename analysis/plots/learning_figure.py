@@ -39,7 +39,8 @@ def plot_learning(trajectory: xr.Dataset) -> Figure:
     the planes of its strongest frequencies."""
     test = final_accuracies(trajectory)[_last_split(trajectory)]
     split = _last_split(trajectory)
-    groups, planes = _runs_by_success(trajectory), _frequency_planes(trajectory)
+    groups = _runs_by_success(trajectory)
+    planes = _frequency_planes(trajectory)
     widths = [4 / (2 * len(groups) + 1)] * (2 * len(groups) + 1) + [1.0] * len(
         planes.panels if planes else ()
     )

@@ -36,7 +36,8 @@ def plot_model_curvature(result: xr.Dataset) -> Figure:
 
 def _eigenvalues(panel: Axes, result: xr.Dataset) -> None:
     """Both ends of the spectrum of the first run."""
-    step, values = result["step"].values, result["eigenvalue"].isel(run=0).values
+    step = result["step"].values
+    values = result["eigenvalue"].isel(run=0).values
     size = np.abs(values[np.isfinite(values)]).max(initial=0.0) or 1.0
     half = values.shape[1] // 2
     for part, role, label in (
@@ -56,11 +57,13 @@ def _eigenvalues(panel: Axes, result: xr.Dataset) -> None:
 
 
 def _sharpness(panel: Axes, result: xr.Dataset) -> None:
-    sharpness, relative = result["sharpness"], result["relative_sharpness"]
+    sharpness = result["sharpness"]
+    relative = result["relative_sharpness"]
     plot_statistic(panel, sharpness, "decaying", "sharpness")
     if relative.notnull().any():
         plot_statistic(panel, sharpness / relative, "muted", "2/lr", band=False)
-    what, ylabel = "largest eigenvalue against 2/lr", "eigenvalue"
+    what = "largest eigenvalue against 2/lr"
+    ylabel = "eigenvalue"
     finish_panel(panel, result, what, ylabel, log=True, columns=2)
 
 

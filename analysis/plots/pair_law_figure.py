@@ -22,7 +22,8 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
     spaces = result["space"].values
     figure, panels = new_panels([4 / 3] * (3 * len(spaces)), title, height=1.1)
     for row, space in enumerate(spaces):
-        of_space, heading = result.sel(space=space), _SPACES[str(space)]
+        of_space = result.sel(space=space)
+        heading = _SPACES[str(space)]
         _plot_r_squared(panels[3 * row], of_space, heading)
         _plot_functions(panels[3 * row + 1], of_space, ("like", "unlike"), "distance")
         panels[3 * row + 1].set(

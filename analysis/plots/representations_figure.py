@@ -22,7 +22,8 @@ def plot_representations(result: xr.Dataset) -> Figure:
     for each layer."""
     title = f"Activations on the probe: {result.sizes['run']} runs"
     figure, panels = new_panels([4 / 3] * 4, title, height=1.1)
-    names, step = result["layer"].values.tolist(), result["step"].values
+    names = result["layer"].values.tolist()
+    step = result["step"].values
     for panel, (variable, label) in zip(panels, _PANELS.items(), strict=True):
         for name, colour in zip(names, named_colours(names), strict=True):
             values = result[variable].sel(layer=name)

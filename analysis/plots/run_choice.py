@@ -32,7 +32,8 @@ def _default_run(trajectory: xr.Dataset) -> tuple[int, str]:
     """Index of the first successful run or, except for transformers, the first circle;
     otherwise 0. And the reason."""
     if isinstance(read_settings(trajectory), SparseSettings | TransformerSettings):
-        good, word = success_mask(trajectory), "successful"
+        good = success_mask(trajectory)
+        word = "successful"
     elif "embedding" in trajectory:
         good = circles(trajectory["embedding"].isel(step=-1)).values & not_diverged(
             trajectory

@@ -36,7 +36,8 @@ def plot_scaling(result: xr.Dataset) -> Figure:
     setting, a colour for each N, all with 95% intervals. If there is a transition, draw
     its midpoint and width against N, otherwise the fraction."""
     axis = swept_setting(result)
-    table, sizes = pd.DataFrame(scaling_rows(result)), result["n"].values
+    table = pd.DataFrame(scaling_rows(result))
+    sizes = result["n"].values
     looks = _looks(sizes.tolist())
     transition = bool(np.isfinite(result["midpoint"]).any())
     figure, (circles, *by_size, formation, imperfections) = new_panels(
@@ -156,7 +157,8 @@ def _plot_parameter(
     panel: Axes, result: xr.Dataset, name: str, looks: dict[float, _Look]
 ) -> None:
     """Draw the midpoint or the width of each N, and the fitted power of N."""
-    sizes, estimates = result["n"].values, result[name].values
+    sizes = result["n"].values
+    estimates = result[name].values
     bounded = np.where(np.isfinite(estimates), estimates, np.nan)
     for n, estimate in zip(sizes, bounded, strict=True):
         draw_intervals(panel, [n], estimate, **looks[int(n)]._asdict(), elinewidth=1)

@@ -74,7 +74,8 @@ def plot_training_sparsity(
 def _draw_success(panel: Axes, result: xr.Dataset) -> None:
     """The curve of each run; a bar along eps marks thresholds at which successful and
     failed runs differ."""
-    eps, success = result["eps"].values, result["success"].values
+    eps = result["eps"].values
+    success = result["success"].values
     for which, colour in (
         (0, colours.colour("failed")),
         (1, colours.colour("successful")),

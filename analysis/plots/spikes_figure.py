@@ -77,7 +77,8 @@ def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
     """Draw the loss of a spike at every step, its recorded peak, its foot and the step
     that is examined."""
     one = result.isel(spike=spike)
-    offset, path = result["offset"].values, one["path"].values
+    offset = result["offset"].values
+    path = one["path"].values
     at, foot = (int(one[name]) - int(one["step"]) for name in ("at", "foot"))
     axes.plot(offset, path, color=colours.colour("train"))
     axes.axvline(
@@ -109,7 +110,8 @@ def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
 
 def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
     """Draw the number of spikes by cause."""
-    causes, explained = result["cause"].values, result["explained"].values.astype(bool)
+    causes = result["cause"].values
+    explained = result["explained"].values.astype(bool)
     for place, cause in enumerate(SPIKE_CAUSES):
         members = causes == cause
         count = members.sum()

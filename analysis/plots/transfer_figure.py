@@ -79,7 +79,8 @@ def _draw_over_vocabs(axes: Axes, result: xr.Dataset, largest: bool) -> None:
 def _draw_by_clusters(axes: Axes, result: xr.Dataset, vocab: int, ideal: int) -> None:
     """Accuracy after finetuning against the number of clusters before it; a line marks
     that of an ideal circuit."""
-    counts, successful = result["clusters"].values, result["successful"].values
+    counts = result["clusters"].values
+    successful = result["successful"].values
     accuracy = result["accuracy"].sel(kind="finetuned", vocab=vocab).values
     jitter = 0.25 * (
         np.arange(len(counts)) * 0.618 % 1 - 0.5

@@ -28,10 +28,8 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     measured = np.flatnonzero(result["norm"].notnull().any(["run", "layer"]))
     last = result.isel(step=measured[-1] if measured.size else -1).median("run")
     layers = result["layer"].values.tolist()
-    drawn, labels = (
-        largest_layers(last["distance"].values),
-        np.array(layer_labels(layers)),
-    )
+    drawn = largest_layers(last["distance"].values)
+    labels = np.array(layer_labels(layers))
     line_colours = named_colours([layers[place] for place in drawn])
     step = result["step"].values
     for panel, (variable, label) in zip(panels, _PANELS.items(), strict=False):

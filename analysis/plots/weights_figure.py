@@ -86,7 +86,8 @@ def _plot_means(
         )  # bars beside each other
         x = np.asarray(positions) + shift
         colour = colours.series_colours()[list(_LABELS).index(name)]
-        means, line = [group.mean[name] for group in groups], "none" if apart else "-"
+        means = [group.mean[name] for group in groups]
+        line = "none" if apart else "-"
         draw_intervals(
             axes,
             x,

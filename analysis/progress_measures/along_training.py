@@ -141,7 +141,8 @@ def measure_progress(
         learned = unknown_times(trajectory)
     at = selected_frames(trajectory, frames, least=1 if own or single else 2)
     all_valid = valid_frames(trajectory).values
-    valid, lasts = all_valid[:, at], all_valid.sum(axis=1) - 1
+    valid = all_valid[:, at]
+    lasts = all_valid.sum(axis=1) - 1
     seeds = trajectory["seed"].values
     runs = []
     for run in tqdm(
@@ -373,7 +374,8 @@ def _has_times(result: xr.Dataset) -> bool:
 def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:
     """A row of the table for each run: its times, in the result's unit, and the
     measures of its last valid frame."""
-    rows, unit = [], result.attrs["unit"]
+    rows = []
+    unit = result.attrs["unit"]
     for run in range(result.sizes["run"]):
         one = result.isel(run=run)
         last = int(np.isfinite(one["squared_weights"].values).sum()) - 1
@@ -401,9 +403,12 @@ def describe_progress(result: xr.Dataset) -> str:
     measures in the phases."""
     if not _has_times(result):
         return "a single frame, so times are unknown"
-    unit, word = result.attrs["unit"], result.attrs["unit_of_time"]
-    delay, observed = result["delay"].values / unit, result["observed"].values
-    finite, runs = np.isfinite(delay), result.sizes["run"]
+    unit = result.attrs["unit"]
+    word = result.attrs["unit_of_time"]
+    delay = result["delay"].values / unit
+    observed = result["observed"].values
+    finite = np.isfinite(delay)
+    runs = result.sizes["run"]
     lines = [
         f"{finite.sum()} of {runs} runs memorise, {observed[finite].sum()} of these"
         " generalise"

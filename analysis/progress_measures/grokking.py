@@ -189,7 +189,8 @@ def grokking_phases(
         _drops(trajectory_scalar(trajectory, "loss", train), config)
     ):
         if drops:
-            begin[run, 0], memorised[run] = trajectory["step"].values[0], drops[0].end
+            begin[run, 0] = trajectory["step"].values[0]
+            memorised[run] = drops[0].end
     accuracy = trajectory["accuracy"].sel(split=other, drop=True)
     errors = mask_diverged(1 - accuracy.astype(float), trajectory)
     later = errors.where(
@@ -214,7 +215,8 @@ def _splits(trajectory: xr.Dataset) -> tuple[str, str]:
     """The names of the training split and of the split of the other pairs. Raises
     TrajectoryError."""
     check_variable_recorded(trajectory, "accuracy")
-    train, other = str(trajectory["split"].values[0]), evaluation_split(trajectory)
+    train = str(trajectory["split"].values[0])
+    other = evaluation_split(trajectory)
     if train == other:
         raise TrajectoryError(
             f"dimension split: found {train} alone, expected a second split, which is"

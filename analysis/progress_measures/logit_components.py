@@ -41,7 +41,8 @@ def sum_component(logits: np.ndarray) -> np.ndarray:
     array([1., 2., 3.])
     """
     n = logits.shape[-2]
-    a, total = np.arange(n), np.arange(n)[:, None]
+    a = np.arange(n)
+    total = np.arange(n)[:, None]
     return logits[..., a, (total - a) % n, :].mean(axis=-2)
 
 
@@ -210,11 +211,13 @@ def distance_irrelevance(logits: np.ndarray) -> np.ndarray:
     n = logits.shape[-1]
     if n % 2 == 0:
         return np.full(logits.shape[:-3], np.nan)
-    total, difference = np.arange(n)[:, None], np.arange(n)
+    total = np.arange(n)[:, None]
+    difference = np.arange(n)
     half = (n + 1) // 2  # 1/2 modulo N
     correct = logits[
         ..., (total + difference) * half % n, (total - difference) * half % n, total
     ]
-    whole, along = correct.std(axis=(-2, -1)), correct.std(axis=-2).mean(axis=-1)
+    whole = correct.std(axis=(-2, -1))
+    along = correct.std(axis=-2).mean(axis=-1)
     varies = whole > 1e-12 * np.abs(correct).max(axis=(-2, -1))
     return np.divide(along, whole, out=np.full(np.shape(whole), np.nan), where=varies)

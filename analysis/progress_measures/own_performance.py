@@ -17,11 +17,13 @@ def own_performance(network: OwnNetwork, frames: np.ndarray) -> xr.Dataset:
     indices of some frames: of the training pairs and of the others, or of all pairs if
     the training pairs are unknown."""
     runs = network.trajectory.sizes["run"]
-    trained, known = np.ones((runs, network.n, network.n), bool), False
+    trained = np.ones((runs, network.n, network.n), bool)
+    known = False
     for run in range(runs):
         pairs = network.recorded.training_pairs(run)
         if pairs is not None:
-            known, trained[run] = True, False
+            known = True
+            trained[run] = False
             trained[run, pairs[:, 0], pairs[:, 1]] = True
     splits = {"train" if known else "all": trained}
     if not trained.all():

@@ -76,7 +76,8 @@ def _input_gradients(
     differentiated once: two rows for each triple, so that a = b, too, has a row for
     each position. The rows of the triples' classes keep their values, because with tied
     weights the table is also the last layer."""
-    n, table = network.settings.n, weights["embedding"]
+    n = network.settings.n
+    table = weights["embedding"]
     offset = (
         n if getattr(network.settings, "own_vocabularies", False) else 0
     )  # where the rows of b begin

@@ -65,7 +65,8 @@ def gini_coefficient(values: np.ndarray) -> np.ndarray:
     array([0.  , 0.75])
     """
     ordered = np.sort(values, axis=-1)
-    m, whole = ordered.shape[-1], ordered.sum(axis=-1)
+    m = ordered.shape[-1]
+    whole = ordered.sum(axis=-1)
     weighted = ((2 * np.arange(1, m + 1) - m - 1) * ordered).sum(axis=-1)
     return ratio(weighted, m * whole)
 

@@ -91,7 +91,8 @@ def clustered_binomial_interval(counts: np.ndarray, totals: np.ndarray) -> Inter
     if not count:
         return NO_INTERVAL
     fraction = float(counts.sum() / count)
-    effect, runs = 1.0, int((totals > 0).sum())
+    effect = 1.0
+    runs = int((totals > 0).sum())
     if 0 < fraction < 1 and runs > 1:
         variance = (
             runs / (runs - 1) * ((counts - fraction * totals) ** 2).sum() / count**2
@@ -186,9 +187,11 @@ def _bounded_mean_bounds(
     values: np.ndarray, limits: tuple[float, float]
 ) -> tuple[float, float]:
     """Bounds of the mean of values between two limits (`mean_interval`)."""
-    least, span = limits[0], limits[1] - limits[0]
+    least = limits[0]
+    span = limits[1] - limits[0]
     fractions = np.clip((values - least) / span, 0, 1)
-    mean, number = float(fractions.mean()), float(len(fractions))
+    mean = float(fractions.mean())
+    number = float(len(fractions))
     if not _are_equal(values):
         z = float(stats.norm.ppf((1 + CONFIDENCE_LEVEL) / 2))
         certainty = (z / _t_quantile(number - 1)) ** 2
@@ -200,7 +203,8 @@ def _bounded_mean_bounds(
 
 def _beta_bounds(fraction: float, number: float) -> tuple[float, float]:
     """Clopper and Pearson's bounds for a fraction of a number of cases, both real."""
-    hits, tail = fraction * number, (1 - CONFIDENCE_LEVEL) / 2
+    hits = fraction * number
+    tail = (1 - CONFIDENCE_LEVEL) / 2
     low = high = fraction
     if fraction > 0:
         low = float(stats.beta.ppf(tail, hits, number - hits + 1))

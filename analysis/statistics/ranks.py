@@ -171,7 +171,8 @@ def rank_biserial_profile(
     >>> rank_biserial_profile(values, np.array([1, 1, 0, 0]), np.random.default_rng(0)).effect
     array([-1.,  1.])
     """
-    values, first = np.asarray(values, np.float64), np.asarray(first, bool)
+    values = np.asarray(values, np.float64)
+    first = np.asarray(first, bool)
     one, other = int(first.sum()), int((~first).sum())
     if not (one and other):
         return EffectProfile(

@@ -140,7 +140,8 @@ def mean_distance_within(distances: np.ndarray) -> Interval:
     if count < 2:
         return NO_INTERVAL
     apart = np.where(np.eye(count) > 0, 0.0, apart)
-    total, by_run = apart.sum(), apart.sum(axis=1)
+    total = apart.sum()
+    by_run = apart.sum(axis=1)
     without = (
         (total - 2 * by_run) / ((count - 1) * (count - 2)) if count > 2 else by_run
     )

@@ -159,7 +159,8 @@ def _median_time(times: np.ndarray, observed: np.ndarray) -> float:
     events = np.searchsorted(ordered, ends, side="right") - np.searchsorted(
         ordered, ends
     )
-    waiting, total = 1, 1
+    waiting = 1
+    total = 1
     for time, runs, count in zip(
         ends.tolist(), at_risk.tolist(), events.tolist(), strict=True
     ):
@@ -179,7 +180,8 @@ def _first_at_half(time: np.ndarray, fraction: np.ndarray) -> float:
 def _check_times(
     times: np.ndarray, observed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    times, observed = np.asarray(times, np.float64), np.asarray(observed, bool)
+    times = np.asarray(times, np.float64)
+    observed = np.asarray(observed, bool)
     if times.ndim != 1 or times.shape != observed.shape or not len(times):
         raise ValueError(
             f"times: found shapes {times.shape} and {observed.shape}, expected (run,)"

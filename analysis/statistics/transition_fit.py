@@ -132,7 +132,8 @@ def fit_transition(
         interval = interval._replace(value=0.0)
     if runs < _FEWEST_RUNS:
         unknown = {"low": math.nan, "high": math.nan}
-        midpoint, interval = midpoint._replace(**unknown), interval._replace(**unknown)
+        midpoint = midpoint._replace(**unknown)
+        interval = interval._replace(**unknown)
     return TransitionFit(midpoint, interval)
 
 
@@ -150,10 +151,10 @@ def _minimum(
     values = np.linspace(low, high, 41)
     at = int(np.argmin([function(value) for value in values]))
     bounds = (values[max(at - 1, 0)], values[min(at + 1, 40)])
-    minimize_scalar = optimize.minimize_scalar(
+    minimum = optimize.minimize_scalar(
         function, bounds=bounds, method="bounded", options={"xatol": 1e-6}
     )
-    return float(minimize_scalar.x), float(minimize_scalar.fun)
+    return float(minimum.x), float(minimum.fun)
 
 
 def _profile_interval(

@@ -36,7 +36,6 @@ from .formation_table import FormationResult as FormationResult
 from .formation_table import formation_columns as formation_columns
 from .formation_table import formation_legend as formation_legend
 from .formation_table import formation_rows as formation_rows
-from .formation_table import merge_formation as merge_formation
 from .formation_times import find_formation_times as find_formation_times
 from .formation_times import has_times as has_times
 from .formation_times import modular_embedding as modular_embedding

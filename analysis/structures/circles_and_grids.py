@@ -107,9 +107,11 @@ def circles(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
 # ------------------------------------------------------------------------ imperfections
 
 
-_ROUNDING, _TINY_LENGTH = 1e-15, 1e-150
-"""Relative and absolute errors, by rounding and underflow, of a distance compared with
-its part along one axis."""
+_ROUNDING = 1e-15
+"""Relative error, by rounding, of a distance compared with its part along one axis."""
+
+_TINY_LENGTH = 1e-150
+"""Absolute error, by underflow, of such a distance."""
 
 
 @kernel_function

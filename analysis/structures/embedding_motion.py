@@ -163,7 +163,8 @@ def rise_times(
     """
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction: found {fraction!r}, expected 0 < fraction <= 1")
-    values, moment = _check_quantity(values, time), _normalised_time(time)
+    values = _check_quantity(values, time)
+    moment = _normalised_time(time)
     largest = np.fmax.reduce(values, axis=-1, keepdims=True)
     values = ratio(values, np.where(largest < np.inf, largest, 0.0))
     reached = values >= fraction
@@ -246,7 +247,8 @@ def resample_evenly(
     >>> resample_evenly(np.array([0.0, 1.0, 4.0]), np.array([0.0, 1.0, 2.0]), points=5)
     array([0. , 0.5, 1. , 2.5, 4. ])
     """
-    values, moment = _check_quantity(values, time), _normalised_time(time)
+    values = _check_quantity(values, time)
+    moment = _normalised_time(time)
     if len(moment) < 2 or points < 2:
         raise ValueError(
             f"points: found {points} from {len(moment)} frames, expected at least 2 of"

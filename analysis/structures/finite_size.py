@@ -214,7 +214,8 @@ def _measure_runs(trajectory: xr.Dataset) -> np.ndarray:
     """The three variables of `measure_scaling` for the runs of a trajectory: (variable,
     run)."""
     embedding = trajectory["embedding"].transpose("run", "step", "token", "axis").values
-    n, circle = embedding.shape[2], is_circle(embedding)
+    n = embedding.shape[2]
+    circle = is_circle(embedding)
     onset = persistent_onset(circle, trajectory["step"].values)
     imperfections = count_imperfections(embedding[:, -1]) / (n * (n + 1) // 2)
     measures = np.stack(
@@ -239,7 +240,8 @@ def _fit_among_values(
 ) -> TransitionFit:
     """The transition of one N if its midpoint is among the values (value,) at which
     there are runs."""
-    fit, tested = fit_transition(values, counts, totals), values[totals > 0]
+    fit = fit_transition(values, counts, totals)
+    tested = values[totals > 0]
     return (
         fit
         if tested.size and tested[0] <= fit.midpoint.value <= tested[-1]
@@ -249,7 +251,8 @@ def _fit_among_values(
 
 def _add_fits(result: xr.Dataset) -> xr.Dataset:
     counts, totals = circle_counts(result)
-    values, sizes = result[swept_setting(result)].values, result["n"].values
+    values = result[swept_setting(result)].values
+    sizes = result["n"].values
     fits = [
         _fit_among_values(values, *count) for count in zip(counts, totals, strict=True)
     ]
@@ -291,11 +294,13 @@ def scaling_rows(result: xr.Dataset) -> list[dict[str, Any]]:
     """A row for each finished point: fraction of circles, median step from which
     circles stay, and mean imperfections per pair of the runs that are no circles and of
     those that are."""
-    axis, rows = swept_setting(result), []
+    axis = swept_setting(result)
+    rows = []
     counts, totals = circle_counts(result)
     for at, place in zip(*np.nonzero(totals), strict=True):
         point = result.isel({"n": at, axis: place})
-        circle, imperfections = point["circle"].values, point["imperfections"].values
+        circle = point["circle"].values
+        imperfections = point["imperfections"].values
         row: dict[str, Any] = {
             "n": int(point["n"]),
             axis: float(point[axis]),

@@ -101,8 +101,12 @@ def formation_rows(
 
 def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
     times, formed = _waiting_times(result, event, clock)
-    start, end, random, rare = NO_INTERVAL, NO_INTERVAL, math.nan, math.nan
-    median, median_of_formed = NO_INTERVAL, NO_INTERVAL
+    start = NO_INTERVAL
+    end = NO_INTERVAL
+    random = math.nan
+    rare = math.nan
+    median = NO_INTERVAL
+    median_of_formed = NO_INTERVAL
     if has_times(result.measures):
         median = kaplan_meier(times, formed).median
         median_of_formed = median_interval(times[formed])  # none of them is censored
@@ -194,19 +198,3 @@ def formation_legend(results: Sequence[FormationResult], clock: Clock) -> str:
             "p: not computed, because steps of different systems are not comparable"
         )
     return "\n".join(lines)
-
-
-def merge_formation(results: Sequence[FormationResult]) -> xr.Dataset:
-    """One dataset of measures and onsets; names and dimensions of a second trajectory
-    begin with `other_`."""
-    parts = []
-    for result, prefix in zip(results, ("", "other_"), strict=False):
-        whole = result.measures.merge(result.onsets, compat="override", join="exact")
-        names = (
-            {name: f"{prefix}{name}" for name in (*whole.variables, *whole.dims)}
-            if prefix
-            else {}
-        )
-        parts.append(whole.rename(names))
-    merged = xr.merge(parts, join="exact", combine_attrs="override")
-    return merged.assign_attrs(names=", ".join(result.name for result in results))

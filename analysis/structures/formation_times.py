@@ -104,7 +104,8 @@ def persistent_onset(present: np.ndarray, moments: np.ndarray) -> np.ndarray:
 
     inf if it is false in the last frame.
     """
-    present, moments = np.asarray(present, bool), np.asarray(moments, np.float64)
+    present = np.asarray(present, bool)
+    moments = np.asarray(moments, np.float64)
     missing = ~present
     first = np.where(
         missing.any(axis=-1), present.shape[-1] - missing[..., ::-1].argmax(axis=-1), 0
@@ -118,7 +119,8 @@ def halfway_time(values: np.ndarray, moments: np.ndarray) -> np.ndarray:
 
     Interpolated linearly between frames; the first moment if the last value is not
     below the first. Raises ValueError for values that are not finite."""
-    values, moments = np.asarray(values, np.float64), np.asarray(moments, np.float64)
+    values = np.asarray(values, np.float64)
+    moments = np.asarray(moments, np.float64)
     if not np.isfinite(values).all() or values.shape[-1] != len(moments):
         raise ValueError(
             f"values: found shape {values.shape}, expected (..., {len(moments)}) of"

@@ -156,7 +156,8 @@ def _stacked(
         for m, (low, high) in enumerate(lines)
         for place in range(low, high + 1)
     }
-    m, left = len(lines), n - len(used)
+    m = len(lines)
+    left = n - len(used)
     if m == count:
         if not left:
             yield lines
@@ -172,7 +173,8 @@ def _stacked(
                 (*lines, (low, high))
             ):
                 break
-            remaining, ahead = left - (high - low + 1), count - m - 1
+            remaining = left - (high - low + 1)
+            ahead = count - m - 1
             if remaining >= ahead and (ahead or not remaining):
                 yield from _stacked(n, count, step, across, (*lines, (low, high)))
 

@@ -54,8 +54,11 @@ def _build_tree(points, order, low, high, first):
     node k is divided into 2 k and 2 k + 1."""
     dim, count = points.shape
     leaves = len(first) // 2
-    low[:], high[:], first[:] = np.inf, -np.inf, count
-    size, level = leaves * _BLOCK, 1
+    low[:] = np.inf
+    high[:] = -np.inf
+    first[:] = count
+    size = leaves * _BLOCK
+    level = 1
     while level <= leaves:
         for node in range(level, 2 * level):
             begin = (node - level) * size
@@ -68,7 +71,8 @@ def _build_tree(points, order, low, high, first):
             if level < leaves and begin + size // 2 < end:
                 widest = np.argmax(high[node] - low[node])
                 _select(points[widest], order, begin, end, begin + size // 2)
-        size, level = size // 2, 2 * level
+        size = size // 2
+        level = 2 * level
 
 
 @kernel_function
@@ -89,9 +93,13 @@ def _nearest_other(points, at, leaf, order, low, high, first, waiting):
     """The index of the point nearest to point `at`, which is in the block of a leaf; -1
     if there is no other point."""
     dim, count = points.shape
-    nearest, limit, result = np.inf, np.inf, count
+    nearest = np.inf
+    limit = np.inf
+    result = count
     leaves = len(first) // 2
-    waiting[0], size, ancestor = leaf, 1, leaf
+    waiting[0] = leaf
+    size = 1
+    ancestor = leaf
     while size:
         size -= 1
         node = waiting[size]
@@ -117,7 +125,8 @@ def _nearest_other(points, at, leaf, order, low, high, first, waiting):
                             limit = square * (1 + _ROUNDING)
                             result = other
         if size == 0 and ancestor > 1:
-            waiting[0], size = ancestor ^ 1, 1
+            waiting[0] = ancestor ^ 1
+            size = 1
             ancestor //= 2
     return result if result < count else -1
 
@@ -135,7 +144,8 @@ def nearest_other_points(points):
         leaves *= 2
     nearest = np.empty((frames, count), np.int64)
     for frame in prange(frames):
-        order, waiting = np.arange(count), np.empty(_DEPTH, np.int64)
+        order = np.arange(count)
+        waiting = np.empty(_DEPTH, np.int64)
         low, high = np.empty((2 * leaves, dim)), np.empty((2 * leaves, dim))
         first = np.empty(2 * leaves, np.int64)
         _build_tree(points[frame], order, low, high, first)

@@ -215,7 +215,8 @@ def _grid_residual(x, places, kernel):
             return least
         least = rest
         for token in range(tokens):
-            nearest, move = np.inf, 0
+            nearest = np.inf
+            move = 0
             for at in range(len(kernel)):
                 square = 0.0
                 for axis in range(dim):
@@ -223,7 +224,8 @@ def _grid_residual(x, places, kernel):
                     along += (g[token, 1] - v + kernel[at, 1]) * linear[1, axis]
                     square += (x[token, axis] - along) ** 2
                 if square < nearest:
-                    nearest, move = square, at
+                    nearest = square
+                    move = at
             g[token, 0] += kernel[move, 0]
             g[token, 1] += kernel[move, 1]
 

@@ -125,7 +125,8 @@ def match_shapes(a: np.ndarray, b: np.ndarray, shifts: bool = False) -> ShapeMat
     every_a, every_b = (
         np.broadcast_to(x, (lead or (1,)) + x.shape[-2:]) for x in (a, b)
     )
-    overlap, best = np.empty(math.prod(lead)), np.empty(math.prod(lead), np.int64)
+    overlap = np.empty(math.prod(lead))
+    best = np.empty(math.prod(lead), np.int64)
     block = max(
         1, _BLOCK_BYTES // (8 * len(unit) * b.shape[-1] * (a.shape[-2] + a.shape[-1]))
     )

@@ -101,11 +101,13 @@ def fit_projection(
             "one axis, horizontal",
         )
     if axes is not None:
-        basis, name = np.eye(dim)[list(axes)], f"axes {axes[0]} and {axes[1]} of {dim}"
+        basis = np.eye(dim)[list(axes)]
+        name = f"axes {axes[0]} and {axes[1]} of {dim}"
     elif dim == 2:
         return Projection(np.eye(2))
     else:
-        basis, name = principal_axes(points), f"principal axes of {dim}"
+        basis = principal_axes(points)
+        name = f"principal axes of {dim}"
     fraction = _variance_fraction(points, basis)
     return Projection(
         basis, None, name if np.isnan(fraction) else f"{name}: {fraction:.0%}"

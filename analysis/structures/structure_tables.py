@@ -60,10 +60,8 @@ STRUCTURE_COLUMNS = (
 )
 """The columns on structures that any ensemble can have, see `structure_columns`."""
 
-_CIRCLES, _IMPERFECTIONS = (
-    (Column("runs", "runs"), STRUCTURE_COLUMNS[0]),
-    STRUCTURE_COLUMNS[1],
-)
+_CIRCLES = (Column("runs", "runs"), STRUCTURE_COLUMNS[0])
+_IMPERFECTIONS = STRUCTURE_COLUMNS[1]
 
 TABLES = {
     ModularSettings.system: _Table(
@@ -122,7 +120,8 @@ def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, An
 
     Raises ValueError for another shape or an embedding that is not finite.
     """
-    result, circle = summarise_structures(embedding), is_circle(embedding)
+    result = summarise_structures(embedding)
+    circle = is_circle(embedding)
     imperfections = count_imperfections(embedding[~circle])
     circle_accuracy, other_accuracy = (
         mean_interval(accuracy[kind], limits=(0, 1)) for kind in (circle, ~circle)
@@ -159,7 +158,8 @@ def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
 
     The paper's numbers stand beside it if the table has a row for the settings.
     """
-    settings, ends = read_settings(trajectory), final_embedding(trajectory)
+    settings = read_settings(trajectory)
+    ends = final_embedding(trajectory)
     printed = printed_row(settings, int(trajectory["step"][-1]))
     if isinstance(settings, ModularSettings):
         columns = network_columns(
@@ -189,7 +189,8 @@ def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
 
 def printed_row(settings: Any, steps: int) -> PrintedRow | None:
     """The row that the paper's table has for these settings, if it has one."""
-    table, default = TABLES[settings.system], type(settings)()
+    table = TABLES[settings.system]
+    default = type(settings)()
     fixed = [name for name in table.fixed if name != table.setting]
     if steps != default.default_steps or any(
         getattr(settings, name) != getattr(default, name) for name in fixed

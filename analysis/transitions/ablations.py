@@ -185,7 +185,8 @@ def ablation_table(
     accuracies with 95% intervals; `test_deviation`: standard deviation over runs;
     `above_0.98`: fraction of runs with a test accuracy above .98. Runs that diverged
     are left out of the means and count as failures."""
-    rows, values = [], []
+    rows = []
+    values = []
     for name in swept_settings(result) if panels is None else panels:
         for value, point in result[f"accuracy_{name}"].groupby(name):
             values.append(np.asarray(value).item())

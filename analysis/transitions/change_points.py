@@ -170,7 +170,8 @@ def _levels(x: np.ndarray, config: DetectionConfig) -> _Levels:
 
 
 def _find_spikes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]:
-    x, width = levels.x, levels.width
+    x = levels.x
+    width = levels.width
     beside = np.maximum(levels.before, np.append(levels.after[1:], x[-1]))
     height = x - beside
     # by frame, because the noise changes during a run
@@ -227,7 +228,8 @@ def _remove_spikes(spikes: list[SeriesEvent], x: np.ndarray, width: int) -> np.n
     line."""
     smooth = x.copy()
     for spike in spikes:
-        peak, low = int(spike.middle), spike.before + 0.1 * (spike.after - spike.before)
+        peak = int(spike.middle)
+        low = spike.before + 0.1 * (spike.after - spike.before)
         first = peak - min(2 * width, int(np.ceil(_first_below(x[peak::-1], low))))
         last = peak + min(2 * width, int(np.ceil(_first_below(x[peak:], low))))
         first, last = max(first, 0), min(last, len(x) - 1)
@@ -374,7 +376,8 @@ def _flat_stretches(
     """
     if not len(medians):
         return []
-    best, first = (0, 0), 0
+    best = (0, 0)
+    first = 0
     # indices of decreasing and of increasing values in the stretch
     highs, lows = deque[int](), deque[int]()
     for last, value in enumerate(medians):

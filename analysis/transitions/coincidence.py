@@ -136,12 +136,12 @@ def peak_coincidence(
                 norm[1:], -np.diff(one.falling)
             )
             tally.add_correlation((run, layer), correlation, offsets, lags)
-    merge = _match_statistics(tally, layers, kinds).merge(
+    statistics = _match_statistics(tally, layers, kinds).merge(
         _correlation_statistics(tally, layers, lags)
     )
     event_counts = (("run", "kind"), tally.total[:, 0], dimensionless("events"))
     meaning = dimensionless("peaks of the gradient norm")
-    return merge.assign(
+    return statistics.assign(
         events=event_counts, peaks=(("run", "layer"), tally.peaks, meaning)
     ).assign_coords(seed=("run", trajectory["seed"].values))
 
@@ -160,7 +160,8 @@ class _Tally(NamedTuple):
 
     @classmethod
     def empty(cls, runs: int, layers: int, kinds: int, lags: int) -> _Tally:
-        shape, shifted = (runs, layers, kinds), (len(SHIFT_BASELINES), layers)
+        shape = (runs, layers, kinds)
+        shifted = (len(SHIFT_BASELINES), layers)
         return cls(
             total=np.zeros(shape, int),
             matched=np.zeros(shape, int),

@@ -164,7 +164,8 @@ def two_drops_by_window(
 def run_event_table(result: xr.Dataset) -> pd.DataFrame:
     """Escape, first two drops and numbers of events by run; times in the result's unit
     of time."""
-    unit, rows = result.attrs["unit"], []
+    unit = result.attrs["unit"]
+    rows = []
     for run in range(result.sizes["run"]):
         one = result.isel(run=run)
         row = {"seed": int(one["seed"]), "escape": float(one["escape"]) / unit}
@@ -188,7 +189,8 @@ def run_event_table(result: xr.Dataset) -> pd.DataFrame:
 def layer_motion_table(result: xr.Dataset) -> pd.DataFrame:
     """Relative speed and gradient lag of each layer at the drops: medians over
     `reported_runs` with 95% intervals."""
-    runs, rows = reported_runs(result), []
+    runs = reported_runs(result)
+    rows = []
     for layer in result["layer"].values:
         row: dict[str, Any] = {"layer": str(layer)}
         for name, unit in (("speed", 1.0), ("lag", result.attrs["unit"])):

@@ -163,7 +163,8 @@ def spike_measures(
     steps = trajectory["step"].values
     epoch = trajectory["epoch"].values
     runs = trajectory.sizes["run"]
-    spike, of_run = events["kind"].values == "spike", events["of_run"].values
+    spike = events["kind"].values == "spike"
+    of_run = events["of_run"].values
     late = spike & (events["middle"].values >= left["escape"].values[of_run])
     since = np.where(
         left["escaped"].values,
@@ -290,7 +291,8 @@ def intervention_table(result: xr.Dataset) -> pd.DataFrame:
     each with its 95% interval."""
     rows = []
     for remedy in map(str, result["remedy"].values):
-        test, changed = result["test"].sel(remedy=remedy).values, remedy != UNCHANGED
+        test = result["test"].sel(remedy=remedy).values
+        changed = remedy != UNCHANGED
         row = {"remedy": remedy, "runs": int(np.isfinite(test).sum())}
         row["escaped"] = int((result["since"].sel(remedy=remedy).values > 0).sum())
         for name in MEASURES:

@@ -41,7 +41,8 @@ def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
         values = trajectory["update_norm"].astype(np.float64).transpose(*dims)
         is_later = trajectory["step"] > trajectory["step"][0]
         return mask_diverged(values, trajectory).where(is_later)
-    sizes, gaps = trajectory.sizes, np.diff(trajectory["step"].values)
+    sizes = trajectory.sizes
+    gaps = np.diff(trajectory["step"].values)
     speeds = np.full([sizes[dim] for dim in dims], np.nan)
     for index, name in enumerate(layers):
         weights = trajectory[name].transpose("run", "step", ...).values
@@ -68,7 +69,8 @@ def layer_motion_at_drops(
     the middle of the drop to that peak. NaN where there is no drop; `speed` also of
     layers that did not move before it. No layers if no norms were recorded."""
     steps = trajectory["step"].values.astype(np.float64)
-    dims, phases = ("run", "phase", "layer"), list(DROP_NAMES)
+    dims = ("run", "phase", "layer")
+    phases = list(DROP_NAMES)
     if "update_norm" not in trajectory:  # collected from checkpoints
         empty = (dims, np.empty((trajectory.sizes["run"], len(phases), 0)))
         variables = dict.fromkeys(("speed", "peak", "lag"), empty)

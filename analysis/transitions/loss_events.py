@@ -114,7 +114,8 @@ def trajectory_scalar(
 def check_enough_frames(trajectory: xr.Dataset) -> None:
     """Raise TrajectoryError if the trajectory has too few frames for the detection of
     events."""
-    frames, least = trajectory.sizes["step"], MIN_WINDOW_FRAMES + 1
+    frames = trajectory.sizes["step"]
+    least = MIN_WINDOW_FRAMES + 1
     if frames < least:
         raise TrajectoryError(
             f"dimension step: found {frames} frames, events are detected in {least} or"
@@ -142,7 +143,8 @@ class _Frames(NamedTuple):
 
 
 def _valid_frames_of_runs(values: xr.DataArray) -> list[_Frames]:
-    steps, result = values["step"].values.astype(np.float64), []
+    steps = values["step"].values.astype(np.float64)
+    result = []
     for row in values.values.astype(np.float64):
         finite = np.isfinite(row)
         result.append(_Frames(row[finite], steps[finite]))
@@ -250,7 +252,8 @@ def plateau_escape_times(
     config = config.for_series(values)
     criterion = ESCAPE_CRITERIA[str(values.name)]
     change = criterion.share if fraction is None else fraction
-    moments, observed = np.zeros(len(values)), np.zeros(len(values), bool)
+    moments = np.zeros(len(values))
+    observed = np.zeros(len(values), bool)
     for run, frames in enumerate(_valid_frames_of_runs(values)):
         if len(frames.values):
             escape = first_plateau_escape(
@@ -300,7 +303,8 @@ def first_two_drops(events: xr.Dataset, runs: int) -> xr.Dataset:
     [[99.5, 199.5]]
     """
     later = events.isel(event=~events["initial"].values.astype(bool))
-    of_run, kinds = later["of_run"].values, later["kind"].values
+    of_run = later["of_run"].values
+    kinds = later["kind"].values
     moments = np.full((3, runs, len(DROP_NAMES)), np.nan)
     steps = np.stack([later[name].values for name in MOMENTS])
     for run in range(runs):

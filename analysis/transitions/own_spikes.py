@@ -72,7 +72,8 @@ def attribute_own_spikes(
     TrajectoryError, SettingsError
         If no parameters are recorded, or the loss cannot be computed.
     """
-    loss, norm = recorded_loss(trajectory, functions), None
+    loss = recorded_loss(trajectory, functions)
+    norm = None
     if normalised is not None:
         loss, norm = _normalisation(trajectory, functions, normalised)
     model = RecordedModel(trajectory, loss)

@@ -366,7 +366,8 @@ def with_smooth_norm(settings: SparseSettings) -> SparseSettings:
 
 def spike_cause(measures: Mapping[str, float]) -> str:
     """One of SPIKE_CAUSES, from `SpikeStep.measures`."""
-    norm, forward = measures["normalisation_share"], measures["feed_forward_share"]
+    norm = measures["normalisation_share"]
+    forward = measures["feed_forward_share"]
     if max(norm, forward) >= RISE_THRESHOLD:
         return SPIKE_CAUSES[0] if norm >= forward else SPIKE_CAUSES[1]
     return SPIKE_CAUSES[2] if norm + forward >= RISE_THRESHOLD else SPIKE_CAUSES[3]

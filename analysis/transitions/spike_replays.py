@@ -118,7 +118,8 @@ def examine_spike(
         step = attribution.SpikeStep(
             network, sequences, foot, before, after, float(np.median(lengths))
         )
-        measures, remaining = step.measures(), step.remaining_rise()
+        measures = step.measures()
+        remaining = step.remaining_rise()
         over_steps = step_measures(network, sequences, every, loss, rise, begin - first)
     values = {
         "at": int(steps[rise.step]),
@@ -392,7 +393,8 @@ def cause_table(result: xr.Dataset) -> pd.DataFrame:
     `explained`: fraction that is explained; `removed_NAME`: fraction of the spikes
     whose rise a change removes, for the change of the norm among the spikes for which
     it counts."""
-    cause, kind = result["cause"].values, result["way"].values
+    cause = result["cause"].values
+    kind = result["way"].values
     rows = []
     for name in attribution.SPIKE_CAUSES:
         rows.append(_cause_row(result, name, cause == name))
@@ -416,7 +418,8 @@ def _cause_row(result: xr.Dataset, name: str, members: np.ndarray) -> dict[str, 
             result["of_run"].values[which], minlength=result.sizes["run"]
         )
 
-    count, total = count_by_run(members), count_by_run(result["cause"].values != "")
+    count = count_by_run(members)
+    total = count_by_run(result["cause"].values != "")
     explained = count_by_run(members & result["explained"].values.astype(bool))
     heights = (result["top"] - result["level"]).values[members]
     row = {"cause": name, "spikes": int(members.sum())}

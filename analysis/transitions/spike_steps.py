@@ -100,10 +100,8 @@ def boundary_distances(
             torch.autograd.grad(item.sum(), xi, retain_graph=True)[0]
             for item in values.mT
         ]
-    slopes, rows = (
-        torch.stack(gradients, dim=1),
-        torch.arange(len(xi)),
-    )  # slopes: (sequence, class, axis)
+    slopes = torch.stack(gradients, dim=1)  # (sequence, class, axis)
+    rows = torch.arange(len(xi))
     margins = (values[rows, sequences.targets][:, None] - values).detach()
     steepness = (slopes[rows, sequences.targets][:, None] - slopes).norm(dim=-1)
     distances = margins / steepness.clamp(min=1e-300)

@@ -73,10 +73,8 @@ Task = TypeVar("Task", bound=SweepTask)
 def check_scheduler(address: str) -> None:
     """Raise SettingsError unless `address` has the form of a dask scheduler's
     address."""
-    fullmatch = re.fullmatch(
-        r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})", address
-    )
-    if not fullmatch or not 0 < int(fullmatch[3]) < 65536:
+    parts = re.fullmatch(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})", address)
+    if not parts or not 0 < int(parts[3]) < 65536:
         raise SettingsError(
             "scheduler",
             address or "no address",

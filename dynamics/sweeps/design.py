@@ -195,18 +195,18 @@ def sweep_design(
     _check_axes(settings, axes)
     points = []
     for values in itertools.product(*axes.values()):
-        replace = dataclasses.replace(settings, **dict(zip(axes, values, strict=True)))
-        one = max(1, replace.epoch_steps)
-        last = replace.default_steps
+        varied = dataclasses.replace(settings, **dict(zip(axes, values, strict=True)))
+        one = max(1, varied.epoch_steps)
+        last = varied.default_steps
         if length is not None:
             last = one * check_integer(unit, length, 0, 2**53 // one)
-        between = replace.default_every
+        between = varied.default_every
         if every is not None:
             between = one * check_integer("every", every, 1, 2**53 // one)
         ensemble = Ensemble(
-            replace, runs, seed, last, between, record, device, backend, observe
+            varied, runs, seed, last, between, record, device, backend, observe
         ).resolved()
-        swept = {name: getattr(replace, name) for name in axes}
+        swept = {name: getattr(varied, name) for name in axes}
         file = path / ensemble.path.name
         points.append(SweepPoint(swept, ensemble, file, ensemble.identity))
     return SweepDesign(

@@ -98,13 +98,13 @@ def check_seal(path: Path, thoroughly: bool = True) -> None:
         size = path.stat().st_size
         with path.open("rb") as file:
             file.seek(max(0, size - _SEAL_LENGTH))
-            fullmatch = _SEAL.fullmatch(file.read())
-        complete = fullmatch is not None and (
-            not thoroughly or fullmatch[1] == _digest(path, size - _SEAL_LENGTH)
+            seal = _SEAL.fullmatch(file.read())
+        complete = seal is not None and (
+            not thoroughly or seal[1] == _digest(path, size - _SEAL_LENGTH)
         )
     except OSError as error:
         raise TrajectoryError(f"{path}: cannot be read ({error.strerror})") from None
-    if fullmatch is None:
+    if seal is None:
         raise TrajectoryError(f"{path}: {_describe_unsealed(path)}")
     if not complete:
         raise TrajectoryError(

@@ -85,6 +85,15 @@ class Selection:
             return trajectory.isel(run=list(self.run_indices))
         return trajectory
 
+    def select_whole_runs(self, trajectory: xr.Dataset) -> xr.Dataset:
+        """The trajectory with the selected runs. Raises SettingsError if frames are
+        selected, too."""
+        for name in ("at", "every", "frames"):
+            if getattr(self, name):
+                words = "no value here: all frames are used"
+                raise SettingsError(name, getattr(self, name), words)
+        return self.select_runs(trajectory)
+
     def frame_indices(self, trajectory: xr.Dataset, least: int = 1) -> np.ndarray:
         """Indices (frame,) of the selected frames along `step`, in increasing order.
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from analysis.command_line.help_texts import field_descriptions
-from analysis.command_line.panel_selection import PanelOptions
+from analysis.panels import panel_names
 from dynamics.trajectory.reader import open_trajectory
 from tests.analysis.conftest import SMALL_RUNS
 
@@ -40,9 +39,10 @@ def test_figures_of_every_system(name, small_runs, frame):
     assert ("embedding" in out.split("panels   ")[1]) == (name != "metrics")
     assert ("need a run with --record all" in out) == (name == "metrics")
     assert "loss" in out or name == "particles"
-    names = out.split("panels      ")[1].partition("\n")[0]
-    helped = field_descriptions(PanelOptions)["panels"]
-    assert set(re.findall(r"\w+_\w+", names)) <= set(re.findall(r"\w+", helped))
+    printed = out.split("panels      ")[1].partition("\n")[0]
+    assert set(panel_names(open_trajectory(small_runs[name]))) <= set(
+        re.findall(r"\w+", printed)
+    )
 
 
 def test_the_nearest_recorded_step_is_drawn_and_named(small_runs, frame):

@@ -51,9 +51,13 @@ MARKERS = dict(zip(MARKER_SHAPES, "os^DX", strict=True))
 AREAS = {"circle": 1.0, "square": 0.78, "triangle": 1.1, "diamond": 0.7, "cross": 1.1}
 """Relative areas of markers, so that all shapes look equally large."""
 
-MARK, LABELLED_MARK, LABEL, TICK, SHAFT, LINE = 7.0, 13.0, 7.5, 9.0, 1.6, 1.3
-"""Layout pixels: diameters of a marker and of one with a label, heights of the label
-and of numbers at axes, widths of an arrow's shaft and of a curve."""
+# in layout pixels
+MARK = 7.0  # diameter of a marker
+LABELLED_MARK = 13.0  # diameter of a marker with a label
+LABEL = 7.5  # height of the label
+TICK = 9.0  # height of numbers at axes
+SHAFT = 1.6  # width of an arrow's shaft
+LINE = 1.3  # width of a curve
 
 _BAR = 0.3
 """Largest length of a scale bar, as a fraction of the panel's width."""
@@ -185,7 +189,7 @@ def _add_paths(
     axes: Axes, paths: Sequence[Path], area: float, count: int, **style: Any
 ) -> PathCollection:
     """Add `count` paths with sizes in points; their positions are set later."""
-    pathcollection = PathCollection(
+    marks = PathCollection(
         paths,
         [area],
         offsets=np.full((count, 2), np.nan),
@@ -193,9 +197,9 @@ def _add_paths(
         animated=True,
         **style,
     )
-    pathcollection.set_transform(IdentityTransform())
-    axes.add_collection(pathcollection, autolim=False)
-    return pathcollection
+    marks.set_transform(IdentityTransform())
+    axes.add_collection(marks, autolim=False)
+    return marks
 
 
 class _LabelsArtist:
@@ -213,7 +217,8 @@ class _LabelsArtist:
         ]
         style = {"facecolors": text_colours(layer.colours), "linewidths": 0}
         self.labels = _add_paths(axes, paths, 1.0, len(paths), zorder=order, **style)
-        self.axes, self.covering = axes, 0.75 * LABELLED_MARK * px
+        self.axes = axes
+        self.covering = 0.75 * LABELLED_MARK * px
 
     def show(self, places: np.ndarray) -> None:
         """places: (point, 2) of the markers."""
@@ -261,7 +266,9 @@ class ArrowsArtist:
         self, axes: Axes, layer: Arrows, order: float, px: float, start: float
     ) -> None:
         """start: distance of tails from the positions of `show`, in layout pixels."""
-        self.axes, self.px, self.start = axes, px, start
+        self.axes = axes
+        self.px = px
+        self.start = start
         self.arrows = PolyCollection(
             [],
             facecolors=np.asarray(layer.colours, float),
@@ -328,7 +335,8 @@ class _PixelImage(AxesImage):
 
         count: rows and columns of the cells that it shows.
         """
-        self.fill, self.count = fill, count
+        self.fill = fill
+        self.count = count
         self.stale = True
 
     @allow_rasterization
@@ -384,7 +392,8 @@ class MapArtist:
     true."""
 
     def __init__(self, axes: Axes, layer: Map, order: float, origin: bool) -> None:
-        self.count, self.lines = len(layer.palette), layer.lines
+        self.count = len(layer.palette)
+        self.lines = layer.lines
         rgb = (
             contour_tiles(layer.palette)
             if layer.lines
@@ -491,14 +500,18 @@ class FollowingAxes:
             zorder=99,
             **how,
         )
-        self.lines, self.pixel, self.drawn = lines, px / 72, bars
+        self.lines = lines
+        self.pixel = px / 72
+        self.drawn = bars
         figure.add_artist(self.lines)
         figure.add_artist(self.bars)
 
     def show(self, views: Sequence[tuple[Axes, np.ndarray, bool]]) -> None:
         """Axes, their limits (axis, end), and whether lines through the origin are
         drawn."""
-        lines, bars, inset = [], [], 1.5 * self.pixel  # not over the frame
+        lines = []
+        bars = []
+        inset = 1.5 * self.pixel  # not over the frame
         for axes, limits, origin in views:
             axes.viewLim.set_points(limits.T)
             left, bottom, width, height = _position(axes)
@@ -520,7 +533,9 @@ class FollowingAxes:
     def _bar(self, left: float, bottom: float, unit: float, width: float) -> Path:
         """A bar with its length; unit: inches of a length of 1."""
         length = round_length(_BAR * width / unit)
-        end, y, pixel = left + unit * length, bottom - 7 * self.pixel, self.pixel
+        end = left + unit * length
+        y = bottom - 7 * self.pixel
+        pixel = self.pixel
         boxes = [(left, y - 0.6 * pixel, end, y + 0.6 * pixel)]
         boxes += [
             (x - 0.5 * pixel, y - 2.5 * pixel, x + 0.5 * pixel, y + 2.5 * pixel)

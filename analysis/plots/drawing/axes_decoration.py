@@ -36,9 +36,12 @@ TEXT_OVERHANG = 18.0  # how far left of the axes text may begin
 COLOUR_BAR_WIDTH = 34  # with its two numbers
 RIGHT = 17  # margin at the right of the axes
 
-_MAX_SWATCHES, _MAX_CLASSES = 5, 24
-"""Largest numbers of classes that the key shows one by one, and in a colour bar, which
-shows evenly spaced ones."""
+_MAX_SWATCHES = 5
+"""Largest number of classes that the key shows one by one."""
+
+_MAX_CLASSES = 24
+"""Largest number of classes in a colour bar of the key, which shows evenly spaced
+ones."""
 
 _CELL = 13.0
 """Width of a cell of the key's colour bar."""
@@ -124,7 +127,8 @@ class _PanelText(NamedTuple):
 def _place_panel_text(panel: Panel, width: float) -> _PanelText:
     """Place names of curves and the note where they fit; a note beside the title may be
     slightly smaller."""
-    line, title = _curve_key(panel, 1e9), _TITLE * text_width(panel.heading) + 8
+    line = _curve_key(panel, 1e9)
+    title = _TITLE * text_width(panel.heading) + 8
     beside = line if line and title + 4 + _line_end(line[0]) <= width else []
     below = [] if beside else _curve_key(panel, width)
     free = width - title - (10 + _line_end(line[0]) if beside else 0)
@@ -479,7 +483,8 @@ def _set_ticks(axes: Axes, panel: Panel, px: float) -> None:
         axis.set_major_formatter(functools.partial(format_tick, least=least))
         axis.set_minor_locator(NullLocator())
         axis.set_minor_formatter(NullFormatter())
-    (x0, x1), at = axes.get_xlim(), np.asarray(axes.get_xticks())
+    x0, x1 = axes.get_xlim()
+    at = np.asarray(axes.get_xticks())
     unit = (x1 - x0) / (artists.axes_size_in_points(axes)[0] / px)
     half = [0.5 * TICK * text_width(format_tick(value)) for value in at]
     fits = (x0 <= at) & (at + unit * np.array(half) <= x1 + unit * RIGHT)

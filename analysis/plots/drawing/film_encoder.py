@@ -171,9 +171,13 @@ def open_film_encoder(
     size: width and height, even for an MP4 (H.264). The file is moved to `path` when
     complete; after an error or interruption an earlier file of that name remains.
     Raises RecordingError."""
-    codec, pixels, parameters = "libx264", "yuv420p", H264_OPTIONS
+    codec = "libx264"
+    pixels = "yuv420p"
+    parameters = H264_OPTIONS
     if path.suffix.lower() == ".gif":
-        codec, pixels, parameters = "gif", "pal8", _GIF_OPTIONS
+        codec = "gif"
+        pixels = "pal8"
+        parameters = _GIF_OPTIONS
     count = 0
     with replace_file(path) as temporary:
         frames = imageio_ffmpeg.write_frames(

@@ -128,7 +128,8 @@ class PanelGrid:
             raise SettingsError(
                 "panels", "none that both have", "runs with some panels in common"
             )
-        self.scenes, self.panels = tuple(scenes), list(names)
+        self.scenes = tuple(scenes)
+        self.panels = list(names)
         leading = [name for name in names if name in leading]
         columns = columns or default_columns(len(names), len(leading))
         columns = min(columns, len(names) + 3 * len(leading))
@@ -173,7 +174,8 @@ class PanelGrid:
     def _draw_heading(self, index: int) -> Text:
         """Draw the title of a scene at the left, and return the text at the right,
         which shows the time."""
-        s, layout = self.layout.scale, self.layout
+        s = self.layout.scale
+        layout = self.layout
         size = _HEADING_SIZE * self._px * min(1.0, self._heading_size(index))
         how: dict[str, Any] = {"fontsize": size, "va": "center", "color": colour("ink")}
         y = 1 - 0.52 * HEADING * s / self.height
@@ -198,7 +200,8 @@ class PanelGrid:
     def _draw_keys(self) -> None:
         """Draw the key of colours and event marks below the first scene, and below
         others with different classes."""
-        s, keys = self.layout.scale, []
+        s = self.layout.scale
+        keys = []
         kinds = {mark.kind for marks in self._marks for mark in marks}
         for index, panels in enumerate(self.layout.blocks):
             keys.append([(name, tuple(rgb)) for name, rgb in class_colour_key(panels)])
@@ -220,7 +223,8 @@ class PanelGrid:
     def _draw_block(self, index: int) -> list[tuple[str | None, LayerArtist]]:
         """Draw the axes of a scene with their static parts; return the artists of its
         layers, each with the name of its array."""
-        layout, result = self.layout, []
+        layout = self.layout
+        result = []
         marks = self._marks[index] if layout.curves else []
         for panel, box, (_, _, span) in zip(
             layout.blocks[index], layout.boxes(index), layout.cells, strict=True
@@ -457,7 +461,8 @@ class PanelLayout:
 
     def boxes(self, scene: int) -> list[_PixelBox]:
         """Positions of the axes of a scene's panels, in whole pixels."""
-        result, left = [], LEFT if self.ticks else _MARGIN_WITHOUT_TICKS
+        result = []
+        left = LEFT if self.ticks else _MARGIN_WITHOUT_TICKS
         for panel, (row, column, span) in zip(
             self.blocks[scene], self.cells, strict=True
         ):

@@ -1,7 +1,6 @@
 """Every command with the same arguments that are no file and no value: one line on
 stderr, exit code 1 or 2, nothing written."""
 
-import importlib
 import os
 import shutil
 from pathlib import Path
@@ -25,6 +24,7 @@ from dynamics import (
 )
 from dynamics.sweeps import load_script
 from sims.command_line.sweep_options import script_sweep_options
+from tests.commands import arguments_of
 
 COMMANDS = [
     f"{package.__name__}.{path.stem}"
@@ -174,9 +174,7 @@ def refuses(folder, typed, monkeypatch):
 
 def options_of(command):
     """Names of the options and of the arguments without a name."""
-    module = importlib.import_module(command)
-    command_record = getattr(module, "ANALYSIS", None)
-    return option_names(command_record.options if command_record else module.Options)
+    return option_names(arguments_of(command))
 
 
 def words_of(line, *words):

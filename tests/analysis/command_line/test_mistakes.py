@@ -220,8 +220,8 @@ FILES = {
     "n.nc: dimension step: found 5 frames": ("film n.nc --run 0 --event spike"),
     "dimension token: found 2": "compare s.nc",
     "p.nc: variable loss: missing": "events p.nc --of loss",
-    "s.nc: found the same file": "circuits s.nc s.nc",
-    "link.nc: found the same file": "circuits s.nc link.nc",
+    "s.nc: found the same runs": "circuits s.nc s.nc",
+    "link.nc: found the same runs": "circuits s.nc link.nc",
     "the second trajectory: found runs of other seeds, expected runs of the same": (
         "circuits s.nc seeds.nc"
     ),

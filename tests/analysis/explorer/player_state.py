@@ -73,7 +73,7 @@ def assert_shows(state, scenes, precision=0.0):
             continue
         layers = [item for panel in content.panels for item in panel.layers]
         layer = next(item for item in layers if getattr(item, "array", None) == name)
-        whole = content.compute_arrays(np.arange(len(content.steps)), [name])[name]
+        whole = layer.values(np.arange(len(content.steps)))
         values = whole[frame]
         if part["kind"] == "pixels":
             number = (

@@ -35,7 +35,6 @@ from analysis.panels import (
     Scene,
     panel_names,
 )
-from analysis.panels.panel_explanations import PANEL_EXPLANATIONS
 from analysis.panels.run_scene import build_scene
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics import (
@@ -398,7 +397,7 @@ def test_settings_that_a_file_does_not_allow_are_replaced_with_a_note(
     assert words in page.message.text
     assert page.wall.children
     names = {"attention,force": ["force"]}.get(
-        settings.get("panels"), default_panel_names(page.side.names)
+        settings.get("panels"), default_panel_names(page.screen.scenes)
     )
     assert page.screen.panels == names
     page.settings.param.update(
@@ -425,9 +424,7 @@ def test_no_panels_are_shown_if_none_is_selected(runs_folder):
     page = page_of([runs_folder / "particles.nc"], panels="none")
     assert (page.screen.panels, page.message.text) == ([], "no panel is chosen")
     page.settings.panels = ""
-    assert page.screen.panels == default_panel_names(
-        [panel.name for panel in page.screen.scenes[0].panels]
-    )
+    assert page.screen.panels == default_panel_names(page.screen.scenes)
     assert not page.message.visible
 
 
@@ -472,7 +469,8 @@ def test_every_panel_is_explained(settings):
     run = simulate(settings, runs=1, steps=4, every=1, progress=False)
     scene = build_scene(run, 0)
     for panel in scene.panels:
-        assert PANEL_EXPLANATIONS[panel.name] in panel_heading(panel).text
+        assert panel.explanation
+        assert panel.explanation in panel_heading(panel).text
 
 
 def test_texts_of_a_file_are_escaped(runs_folder):

@@ -12,7 +12,7 @@ from curvlinops import HessianLinearOperator
 from numpy.testing import assert_allclose
 
 import dynamics
-from analysis import curvature
+from analysis import Curvature
 from analysis.linearization import model_spectrum, model_spectrum_table
 from analysis.linearization.loss_operators import hessian_operator
 from analysis.linearization.model_spectrum import SpectrumOptions, model_curvature
@@ -625,17 +625,7 @@ def test_other_files_and_options_are_refused_in_one_line(recorded, typed, monkey
         match="probes: found 3, allowed is no value for the system particles",
     ):
         particles = dynamics.simulate(dynamics.ParticleSettings(n=5), runs=1, steps=1)
-        nothing = dict.fromkeys(
-            ("loss", "model", "eigenvalues", "tolerance", "precision", "mode")
-        )
-        curvature.measure(
-            particles,
-            dynamics.Selection(),
-            trust_model=False,
-            probes=3,
-            progress=print,
-            **nothing,
-        )
+        Curvature(spectrum=SpectrumOptions(probes=3)).measure(particles)
     bare = dynamics.open_trajectory(recorded[0])
     bare = bare.drop_vars([name for name in bare.data_vars if "." in name])
     with pytest.raises(

@@ -36,8 +36,8 @@ def test_maps_crosses_and_marks_are_those_of_the_same_network(trajectory, record
     own = OwnNetworkPanels(RecordedRun(recorded, 0, side=12), network)
     expected = ModularPanels(RecordedRun(trajectory, 0, side=12))
     frames = np.array([0, 3])
-    for name in ("pair_sums", "crosses", "classes"):
-        values = [item.compute_arrays(frames, [name])[name] for item in (own, expected)]
+    for name in ("pair_places", "crosses", "classes"):
+        values = [getattr(item, name)(frames) for item in (own, expected)]
         assert_allclose(*values, rtol=1e-5, err_msg=name)
     assert_array_equal(own.trained, expected.trained[own.marked])
 

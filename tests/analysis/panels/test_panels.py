@@ -33,6 +33,7 @@ from analysis.panels.particle_panels import (
 )
 from analysis.panels.probe_sequences import make_probe_sequences
 from analysis.panels.sparse_arrays import CLASS_SHADES, PROBABILITY_LEVELS
+from analysis.panels.sparse_panels import SparsePanels
 from analysis.plots import PanelGrid
 from analysis.structures import count_imperfections, fit_projection, imperfect_pair_sums
 from analysis.transitions.loss_events import (
@@ -212,9 +213,7 @@ def test_panels_of_vc_show_the_arrays_of_the_network(variant):
     scene = scene_of(trajectory, 1)
     arrays = consistent(scene)
     assert scene.steps.tolist() == [0, 8, 16, 24]
-    built = run_scene.build_panels(
-        RecordedRun(trajectory, 1, None, SIDE)
-    ).compute_arrays.__self__
+    built = SparsePanels(RecordedRun(trajectory, 1, None, SIDE))
     for place, frame in enumerate((0, 2, 3)):
         w = {
             name: weight.double()
@@ -910,9 +909,11 @@ def test_default_panels_of_a_system_without_its_own():
         "energy",
     ]
     assert list(result.panels) == names
-    arrays = result.compute_arrays(np.array([0, 12]), names)
+    (points,) = result.panels["embedding"]().layers
     assert_allclose(
-        arrays["embedding"], trajectory["embedding"].values[1, [0, 12]], atol=1e-6
+        points.values(np.array([0, 12])),
+        trajectory["embedding"].values[1, [0, 12]],
+        atol=1e-6,
     )
     (energy,) = result.panels["energy"]().layers
     assert_array_equal(energy.y, trajectory["energy"].values[1:])

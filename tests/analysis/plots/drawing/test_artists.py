@@ -56,23 +56,34 @@ NAMES = tuple(f"token {token}" for token in range(5))
 TURN = 2 * np.pi * np.arange(5) / 5
 
 
-def compute_arrays(frames, names):
-    """Five points on a circle that turns, arrows around it, a map of three sectors, a
-    matrix that grows."""
-    part = np.asarray(frames)[:, None] / (FRAMES - 1)
-    places = np.stack([np.cos(TURN + part), np.sin(TURN + part)], axis=-1)
+def part_of_run(frames):
+    return frames[:, None] / (FRAMES - 1)
+
+
+def places(frames):
+    """Five points on a circle that turns."""
+    angle = TURN + part_of_run(frames)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def arrow_ends(frames):
+    """Arrows around the points."""
+    return np.concatenate([0.5 * places(frames), 1.5 * places(frames)], axis=-1)
+
+
+def sectors(frames):
+    """A map of three sectors that turns."""
     x, y = np.meshgrid(*[(np.arange(40) + 0.5) / 10 - 2] * 2)
-    angle = np.arctan2(y, x)[None] - part[..., None]
-    arrays = {
-        "places": places,
-        "arrows": np.concatenate([0.5 * places, 1.5 * places], axis=-1),
-        "map": (np.floor(3 * angle / (2 * np.pi)) % 3).astype(np.uint8),
-        "matrix": part[..., None] * np.arange(12).reshape(3, 4) / 11,
-    }
-    return {name: arrays[name] for name in names}
+    angle = np.arctan2(y, x)[None] - part_of_run(frames)[..., None]
+    return (np.floor(3 * angle / (2 * np.pi)) % 3).astype(np.uint8)
 
 
-def panels() -> tuple[Panel, ...]:
+def matrix(frames):
+    """A matrix that grows."""
+    return part_of_run(frames)[..., None] * np.arange(12).reshape(3, 4) / 11
+
+
+def panels(places=places) -> tuple[Panel, ...]:
     points = Points(
         "places",
         RGB,
@@ -81,8 +92,12 @@ def panels() -> tuple[Panel, ...]:
         np.array([1, 0, 1, 0, 1], bool),
         1.5,
         labelled=True,
+        values=places,
     )
-    small = Points("places", RGB, NAMES)
+    small = Points("places", RGB, NAMES, values=places)
+    arrows = Arrows("arrows", RGB, NAMES, arrow_ends)
+    class_map = Map("map", PALE, ("class 0", "class 1", "class 2"), values=sectors)
+    image = Image("matrix", 0, 1, tuple("abc"), tuple("0123"), RGB[:3], matrix)
     epochs = np.arange(FRAMES) / 2
     losses = np.stack([2.0 ** -np.arange(FRAMES), np.full(FRAMES, 0.3)])
     return (
@@ -95,13 +110,11 @@ def panels() -> tuple[Panel, ...]:
             origin=True,
             note="all shapes",
         ),
-        Panel(
-            "arrows", "arrows", (small, Arrows("arrows", RGB, NAMES)), SQUARE, SQUARE
-        ),
+        Panel("arrows", "arrows", (small, arrows), SQUARE, SQUARE),
         Panel(
             "map",
             "map",
-            (Map("map", PALE, ("class 0", "class 1", "class 2")), small),
+            (class_map, small),
             SQUARE,
             SQUARE,
             origin=True,
@@ -109,7 +122,7 @@ def panels() -> tuple[Panel, ...]:
         Panel(
             "matrix",
             "matrix",
-            (Image("matrix", 0, 1, tuple("abc"), tuple("0123"), RGB[:3]),),
+            (image,),
             (0, 4),
             (0, 3),
             "position",
@@ -139,8 +152,7 @@ def make_scene(**more) -> Scene:
         steps / 64,
         "epoch",
         panels(),
-        compute_arrays,
-        lambda: marks,
+        detect_events=lambda: marks,
     )
     return dataclasses.replace(scene, **more)
 
@@ -168,7 +180,7 @@ def drawn_panel(panel: str, frame: int = 10):
 
 def test_points_are_grouped_by_shape_and_hollow_ones_are_white_with_a_coloured_edge():
     _, _, (artist,) = drawn_panel("points", 7)
-    places = compute_arrays(np.array([7]), ["places"])["places"][0]
+    at = places(np.array([7]))[0]
     assert [of.tolist() for of, _ in artist.groups] == [
         [0],
         [1],
@@ -177,8 +189,8 @@ def test_points_are_grouped_by_shape_and_hollow_ones_are_white_with_a_coloured_e
         [4],
     ]  # a collection a shape
     for of, collection in artist.groups:
-        assert_array_equal(collection.get_offsets(), places[of])
-    assert_array_equal(artist.labels.labels.get_offsets(), places)
+        assert_array_equal(collection.get_offsets(), at[of])
+    assert_array_equal(artist.labels.labels.get_offsets(), at)
     assert len(artist.labels.labels.get_paths()) == 5
     filled, hollow = artist.groups[0][1], artist.groups[1][1]
     colours = [filled.get_facecolor(), hollow.get_facecolor(), hollow.get_edgecolor()]
@@ -205,30 +217,20 @@ def test_a_closed_line_joins_successive_points():
     )
     grid = PanelGrid([make_scene(panels=(panel,))], width=240)
     draw_at(grid, 3)
-    places = compute_arrays(np.array([3]), ["places"])["places"][0]
-    assert_array_equal(
-        grid.artists[0][0][1].line.get_xydata(), places[[0, 1, 2, 3, 4, 0]]
-    )
+    at = places(np.array([3]))[0]
+    assert_array_equal(grid.artists[0][0][1].line.get_xydata(), at[[0, 1, 2, 3, 4, 0]])
 
 
 def moved(change):
-    """The arrays of `compute_arrays`, the third point changed by a function of all
-    (frame, point, 2)."""
-
-    def compute(frames, names):
-        arrays = compute_arrays(frames, names)
-        return {
-            **arrays,
-            "places": np.where(
-                np.arange(5)[:, None] == 2, change(arrays["places"]), arrays["places"]
-            ),
-        }
-
-    return compute
+    """The panels, the third point changed by a function of all (frame, point, 2)."""
+    is_third = np.arange(5)[:, None] == 2
+    return panels(
+        lambda frames: np.where(is_third, change(places(frames)), places(frames))
+    )
 
 
 def test_a_point_that_is_nan_is_not_drawn():
-    scene = make_scene(compute_arrays=moved(lambda places: np.nan))
+    scene = make_scene(panels=moved(lambda places: np.nan))
     picture = draw_at(PanelGrid([scene], ["points"], width=240), 10)[..., :3].astype(
         int
     )
@@ -283,7 +285,7 @@ def edges(numbers):
 
 def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
     grid, picture, (artist, _) = drawn_panel("map", 0)
-    numbers = compute_arrays(np.array([0]), ["map"])["map"][0]
+    numbers = sectors(np.array([0]))[0]
     cells = artist.image.fill(80, 80)
     plain = np.round(255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
     on_lines = edges(numbers)
@@ -639,7 +641,7 @@ def test_panels_match_the_reference_images(name):
 
 
 def test_a_shifted_mark_differs_from_the_reference():
-    scene = make_scene(compute_arrays=moved(lambda places: places + np.array([0, 0.1])))
+    scene = make_scene(panels=moved(lambda places: places + np.array([0, 0.1])))
     grid = PanelGrid([scene], ["points"], width=240)
     assert max(differences(draw_at(grid, 10), "points", grid.layout.boxes(0)[0])) >= 1
 

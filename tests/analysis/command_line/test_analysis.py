@@ -1,6 +1,8 @@
-"""Analyses as records: the command of an analysis of one's own, for one trajectory and
-for several."""
+"""Analyses: the command of an analysis of one's own, for one trajectory and for several,
+and their use in Python."""
 
+import dataclasses
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,9 +13,11 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_allclose
 
-from analysis import Analysis
+import analysis
+import dynamics
+from analysis import Analysis, Curvature, output
+from analysis.command_line.analysis_command import command_arguments, measure_files
 from analysis.command_line.parsing import parse_options
-from analysis.curvature import Options as CurvatureOptions
 from analysis.output import Column
 from dynamics import ModularSettings, ParticleSettings, open_trajectory, simulate
 from dynamics.errors import RecordingError, SettingsError
@@ -59,7 +63,7 @@ def test_the_example_of_the_page(drift, tmp_path):
     assert table["step"].tolist() == [0, 20, 40] * 2
     assert_allclose(table["distance"], expected.ravel(), rtol=1e-6)
     assert (tmp_path / "a-drift.png").stat().st_size > 1000
-    assert len(EXAMPLE.splitlines()) < 40
+    assert len(EXAMPLE.splitlines()) < 41
 
 
 def test_rows_of_several_trajectories_are_grouped_by_file(drift):
@@ -100,8 +104,8 @@ def test_diverged_runs_are_announced(drift, diverging):
 def test_former_names_of_options_are_accepted(monkeypatch):
     for words in (["--steps", "5"], ["--steps=5"]):
         monkeypatch.setattr("sys.argv", ["curvature", "a.nc", *words])
-        options = parse_options(CurvatureOptions, "analysis.curvature")
-        assert options.selection.frames == 5
+        options = parse_options(command_arguments(Curvature), "analysis.curvature")
+        assert options.analysis.selection.frames == 5
 
 
 def particles_file():
@@ -109,77 +113,61 @@ def particles_file():
     return ["particles.nc"]
 
 
-MISTAKEN = {
-    "no Dataset": (
-        {"measure": lambda trajectory, selection: trajectory["embedding"]},
-        "measure: found a function that returns DataArray",
-    ),
-    "no column": ({"columns": [Column("wrong", "ratoi")]}, "columns: found ratoi"),
-}
+@dataclasses.dataclass(frozen=True)
+class GradientNorms(Analysis):
+    """An analysis of one's own."""
+
+    def measure(self, trajectory):
+        return trajectory[["gradient_norm"]].isel(layer=0, drop=True)
 
 
-@pytest.mark.parametrize("name", MISTAKEN)
-def test_mistakes_in_a_record_are_named(name, capsys):
-    changes, words = MISTAKEN[name]
-    functions = {
-        "measure": lambda trajectory, selection: trajectory[["gradient_norm"]].isel(
-            layer=0, drop=True
-        )
-    }
-    analysis = Analysis(name="own", **(functions | changes))
-    options = analysis.options(trajectory=Path(particles_file()[0]))
-    with pytest.raises(SettingsError, match=words):
-        analysis.main(options)
+def run_on(analysis, *paths, **files):
+    """Run the command of an analysis on files."""
+    first, *others = map(Path, paths)
+    arguments = command_arguments(type(analysis))
+    measure_files(
+        arguments(trajectory=first, others=tuple(others), analysis=analysis, **files)
+    )
+
+
+def test_a_function_that_returns_no_dataset_is_named():
+    class Wrong(GradientNorms):
+        def measure(self, trajectory):
+            return trajectory["embedding"]
+
+    with pytest.raises(SettingsError, match="measure: found a function that returns"):
+        run_on(Wrong(), *particles_file())
+
+
+def test_a_wrong_column_is_named_and_loses_no_result():
+    class Wrong(GradientNorms):
+        columns = (Column("wrong", "ratoi"),)
+
+    with pytest.raises(SettingsError, match="columns: found ratoi"):
+        run_on(Wrong(), *particles_file())
+    assert Path("particles-wrong.nc").exists()
 
 
 def test_all_columns_are_printed_without_columns(capsys):
-    analysis = Analysis(
-        name="own",
-        measure=lambda trajectory, selection: trajectory[["gradient_norm"]].isel(
-            layer=0, drop=True
-        ),
-    )
-    analysis.main(analysis.options(trajectory=Path(particles_file()[0])))
+    run_on(GradientNorms(), *particles_file())
     out = capsys.readouterr().out
     assert re.search(r"run +step .*gradient_norm", out)
     assert "and 53 more rows; --csv FILE.csv writes all" in out
 
 
-@pytest.mark.parametrize("files_first", [False, True])
-def test_an_error_in_the_figure_loses_neither_table_nor_result(files_first, capsys):
-    def plot(result, axes):
-        axes.plot(result["no variable"])
+def test_an_error_in_the_figure_loses_neither_table_nor_result(capsys):
+    class Own(GradientNorms):
+        columns = (Column("norm", "gradient_norm", digits=1),)
 
-    analysis = Analysis(
-        name="own",
-        measure=lambda trajectory, selection: trajectory[["gradient_norm"]].sum(),
-        columns=[Column("norm", "gradient_norm", digits=1)],
-        plot=plot,
-        files_first=files_first,
-    )
-    options = analysis.options(trajectory=Path(particles_file()[0]), csv=Path("t.csv"))
+        def draw(self, result, axes):
+            axes.plot(result["no variable"])
+
     with pytest.raises(RecordingError, match=r"figure of particles-own.nc .*no variab"):
-        analysis.main(options)
+        run_on(Own(), *particles_file(), csv=Path("t.csv"))
     assert re.search(r"norm\n-+\n *\d+\.\d\n", capsys.readouterr().out)
     assert Path("t.csv").exists()
     with xr.open_dataset("particles-own.nc") as result:
         assert result.attrs["result_of"] == __name__
-
-
-def test_a_wrong_column_loses_no_result():
-    analysis = Analysis(
-        name="own",
-        measure=lambda trajectory, selection: trajectory[["gradient_norm"]].sum(),
-        columns=[Column("wrong", "ratoi")],
-    )
-    with pytest.raises(SettingsError, match="ratoi"):
-        analysis.main(analysis.options(trajectory=Path(particles_file()[0])))
-    assert Path("particles-own.nc").exists()
-
-
-def test_a_parameter_without_an_option_is_refused():
-    with pytest.raises(SettingsError, match="parameter axis"):
-        Analysis(name="own", measure=lambda trajectory, selection, axis: trajectory)
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RecordingError("no norms"), None])
@@ -190,19 +178,74 @@ def test_what_is_measured_before_the_end_is_written(stop):
     for seed, path in enumerate(paths):
         simulate(ParticleSettings(n=5), runs=2, seed=seed, steps=3, out=path).close()
 
-    def measure(trajectory, selection):
-        result = trajectory[["gradient_norm"]].sum()
-        if trajectory.attrs["seed"] != 1:
-            return result
-        if stop is not None:
-            raise stop
-        return result.assign_attrs(frames_left=2)
+    class Own(GradientNorms):
+        def measure(self, trajectory):
+            result = trajectory[["gradient_norm"]].sum()
+            if trajectory.attrs["seed"] != 1:
+                return result
+            if stop is not None:
+                raise stop
+            return result.assign_attrs(frames_left=2)
 
-    analysis = Analysis(
-        name="own", measure=measure, columns=[Column("norm", "gradient_norm", digits=1)]
-    )
-    options = analysis.options(trajectory=paths[0], others=tuple(paths[1:]))
     with pytest.raises((KeyboardInterrupt, RecordingError)):
-        analysis.main(options)
+        run_on(Own(), *paths)
     written = [Path(f"{name}-own.nc").exists() for name in "abc"]
     assert written == [True, stop is None, False]
+
+
+ANALYSES = [
+    value
+    for name in dir(analysis)
+    if isinstance(value := getattr(analysis, name), type)
+    and issubclass(value, Analysis)
+    and value.measure is not Analysis.measure
+]
+
+
+@pytest.mark.parametrize("kind", ANALYSES, ids=lambda kind: kind.name)
+def test_options_of_python_are_those_of_the_command(kind, monkeypatch):
+    """The default of every field is the same in Python and on the command line, and the
+    name of the analysis is that of its module."""
+    assert kind.__module__ == f"analysis.{kind.name}"
+    monkeypatch.setattr("sys.argv", [kind.name, "a.nc"])
+    arguments = parse_options(command_arguments(kind), kind.__module__)
+    assert arguments.analysis == kind()
+    assert kind.title
+    assert kind.__doc__ != Analysis.__doc__
+
+
+def test_an_analysis_in_python_gives_what_its_command_writes(output_of):
+    path, *_ = particles_file()
+    out = output_of(
+        "analysis.formation", path, "--runs", 2, "--run", 1, "--csv", "t.csv"
+    )
+    assert "result      particles-formation.nc" in out
+    selection = dynamics.Selection(runs=2)
+    formation = analysis.Formation(selection=selection, run=1)
+    result = formation.measure(open_trajectory(path))
+    with xr.open_dataset("particles-formation.nc") as written:
+        for name in result.data_vars:
+            xr.testing.assert_equal(written[name], result[name])
+        options = json.loads(written.attrs["options_json"])
+    assert options["run"] == 1
+    assert options["selection"]["runs"] == 2
+    table = pd.read_csv("t.csv")
+    expected = formation.table(result).reset_index(drop=True)
+    pd.testing.assert_frame_equal(table, expected, check_dtype=False)
+    assert len(formation.figure(result, open_trajectory(path)).axes) > 2
+
+
+def test_results_of_several_trajectories_are_taken_apart():
+    results = [
+        xr.Dataset(
+            {"other_time": ("run", np.arange(2.0) + number)},
+            {"seed": ("run", [number, number + 1])},
+            {"trajectory": f"{number}.nc", "size": np.float64(number)},
+        )
+        for number in range(4)
+    ]
+    joined = output.join_results(results)
+    joined.to_netcdf("joined.nc")
+    with xr.open_dataset("joined.nc") as stored:
+        for result, part in zip(results, output.split_results(stored), strict=True):
+            xr.testing.assert_identical(part, result)
