@@ -195,8 +195,13 @@ def model_curvature(
 
     def measure(job: tuple[int, int]) -> dict[str, Any] | None:
         run, place = job
-        spectrum = _FrameSpectrum(model, options, run, frames[place], valid, bar)
-        result = spectrum.measure()
+        frame = frames[place]
+        update = None
+        follows = frame + 1 < valid.shape[1] and valid[run, frame + 1]
+        if follows and model.is_complete(frame + 1):
+            change = model.row(run, frame + 1) - model.row(run, frame)
+            update = change.cpu().double().numpy()
+        result = _frame_spectrum(model, options, run, frame, update, bar)
         bar.update()
         return result
 
@@ -258,86 +263,68 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
-class _FrameSpectrum:
-    """The variables of one frame; its products are counted on the progress bar."""
+def _frame_spectrum(
+    model: RecordedModel,
+    options: SpectrumOptions,
+    run: int,
+    frame: int,
+    update: np.ndarray | None,
+    bar: tqdm,
+) -> dict[str, float | np.ndarray] | None:
+    """The variables of one frame, with the update (parameter,) to the next one; its
+    products are counted on the progress bar. None if the loss or its gradient is not
+    finite."""
+    row = model.row(run, frame)
+    loss, flat_gradient = mean_value_and_gradient(model.losses(run, frame), row)
+    gradient = flat_gradient.cpu().double().numpy()
+    if not (np.isfinite(loss) and np.isfinite(gradient).all()):
+        return None
+    uncounted = hessian_operator(model, run, frame)
+    products = 0
 
-    def __init__(
-        self,
-        model: RecordedModel,
-        options: SpectrumOptions,
-        run: int,
-        frame: int,
-        valid: np.ndarray,
-        bar: tqdm,
-    ) -> None:
-        self.model = model
-        self.options = options
-        self.bar = bar
-        self.run = run
-        self.frame = frame
-        self.row = model.row(run, frame)
-        self.losses = model.losses(run, frame)
-        self.products = 0
-        self.update = None
-        follows = frame + 1 < valid.shape[1] and valid[run, frame + 1]
-        if follows and model.is_complete(frame + 1):
-            change = model.row(run, frame + 1) - self.row
-            self.update = change.cpu().double().numpy()
+    def counted(vector: np.ndarray) -> np.ndarray:
+        nonlocal products
+        products += 1
+        bar.set_postfix_str(f"{products} products", refresh=False)
+        bar.update(0)
+        return uncounted.product(vector)
 
-    def measure(self) -> dict[str, float | np.ndarray] | None:
-        """The variables, or None if the loss or its gradient is not finite."""
-        loss, gradient = mean_value_and_gradient(self.losses, self.row)
-        if not (np.isfinite(loss) and torch.isfinite(gradient).all()):
-            return None
-        options = self.options
-        count = 2 * options.eigenvalues
-        leading = slice(-options.eigenvalues, None)
-        hessian = self._counted(hessian_operator(self.model, self.run, self.frame))
-        pairs = spectrum_ends(hessian, count, "BE", options.tolerance, options.basis)
-        if count >= hessian.size:
-            trace = pairs.values.sum()
-            error = 0.0
-        else:
-            trace, error = estimate_trace(hessian, options.probes)
-        along = gradient.cpu().double().numpy()
-        gradient_along = movement_fractions(pairs.vectors, along)
-        update_along = movement_fractions(pairs.vectors, self.update)
-        rates = stability_rates(self.model, self.run, self.frame)
-        sharpness = pairs.values[-1]
-        relative = sharpness
-        if rates.root is not None:
-            relative = self._largest_eigenvalue(hessian.scaled(rates.root))
-        preconditioned = np.nan
-        adam = preconditioned_operator(hessian, self.model, self.run, self.frame)
-        if adam is not None:
-            preconditioned = self._largest_eigenvalue(adam)
-        return {
-            "loss": loss,
-            "gradient_size": float(np.linalg.norm(along)),
-            "sharpness": sharpness,
-            "lowest": pairs.values[0],
-            "relative_sharpness": relative * rates.rate / 2,
-            "trace": trace,
-            "trace_error": error,
-            "gradient_fraction": gradient_along[leading].sum(),
-            "update_fraction": update_along[leading].sum(),
-            "preconditioned_sharpness": preconditioned,
-            "relative_preconditioned": preconditioned / rates.limit,
-            "eigenvalue": pairs.values,
-            "residual": relative_residuals(hessian, pairs),
-            "gradient_along": gradient_along,
-            "update_along": update_along,
-            "products": self.products,
-        }
-
-    def _counted(self, hessian: CurvatureOperator) -> CurvatureOperator:
-        def counted(vector: np.ndarray) -> np.ndarray:
-            self.products += 1
-            self.bar.set_postfix_str(f"{self.products} products", refresh=False)
-            self.bar.update(0)
-            return hessian.product(vector)
-
-        return CurvatureOperator(hessian.shapes, counted)
-
-    def _largest_eigenvalue(self, operator: CurvatureOperator) -> float:
-        return largest_eigenvalue(operator, self.options.tolerance, self.options.basis)
+    hessian = CurvatureOperator(model.shapes, counted)
+    count = 2 * options.eigenvalues
+    accuracy = (options.tolerance, options.basis)
+    pairs = spectrum_ends(hessian, count, "BE", *accuracy)
+    if count >= hessian.size:
+        trace = pairs.values.sum()
+        error = 0.0
+    else:
+        trace, error = estimate_trace(hessian, options.probes)
+    leading = slice(-options.eigenvalues, None)
+    gradient_along = movement_fractions(pairs.vectors, gradient)
+    update_along = movement_fractions(pairs.vectors, update)
+    rates = stability_rates(model, run, frame)
+    sharpness = pairs.values[-1]
+    relative = sharpness
+    if rates.root is not None:
+        relative = largest_eigenvalue(hessian.scaled(rates.root), *accuracy)
+    preconditioned = np.nan
+    adam = preconditioned_operator(hessian, model, run, frame)
+    if adam is not None:
+        preconditioned = largest_eigenvalue(adam, *accuracy)
+    return {
+        "loss": loss,
+        "gradient_size": float(np.linalg.norm(gradient)),
+        "sharpness": sharpness,
+        "lowest": pairs.values[0],
+        "relative_sharpness": relative * rates.rate / 2,
+        "trace": trace,
+        "trace_error": error,
+        "gradient_fraction": gradient_along[leading].sum(),
+        "update_fraction": update_along[leading].sum(),
+        "preconditioned_sharpness": preconditioned,
+        "relative_preconditioned": preconditioned / rates.limit,
+        "eigenvalue": pairs.values,
+        "residual": relative_residuals(hessian, pairs),
+        "gradient_along": gradient_along,
+        "update_along": update_along,
+        "products": products,
+    }

@@ -4,20 +4,14 @@ intervals over runs."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from analysis.linearization.curvature_table import (
-    finite_values_at,
-    intervals_at,
-    median_columns,
-)
-from analysis.output.tables import Column, make_table
-from analysis.statistics.intervals import mean_interval
+from analysis.linearization.curvature_table import median_columns, median_table
+from analysis.output.tables import Column
 
 _MEDIANS = {
     "loss": "loss",
@@ -39,15 +33,7 @@ _OTHERS = ("gradient_size", "preconditioned_sharpness", "products")
 def tabulate_model(result: xr.Dataset) -> pd.DataFrame:
     """A row for each step of the result of `model_curvature`: medians and means over
     runs."""
-    rows = []
-    for index, step in enumerate(result["step"].values.tolist()):
-        row = {"step": step, "runs": len(finite_values_at(result["loss"], index))}
-        row |= intervals_at(result, index, (*_MEDIANS, *_OTHERS))
-        row |= intervals_at(
-            result, index, _MEANS, partial(mean_interval, limits=(0, 1))
-        )
-        rows.append(row)
-    return make_table(rows)
+    return median_table(result, (*_MEDIANS, *_OTHERS), _MEANS)
 
 
 def model_columns(result: xr.Dataset) -> list[Column]:

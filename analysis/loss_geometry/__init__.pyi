@@ -14,8 +14,6 @@ from .langevin import effective_draws as effective_draws
 from .langevin import sample_losses as sample_losses
 from .learning_coefficient import calibrate_chains as calibrate_chains
 from .learning_coefficient import learning_coefficients as learning_coefficients
-from .medians import median_columns as median_columns
-from .medians import median_table as median_table
 from .noise_covariance import gradient_noise as gradient_noise
 from .noise_covariance import noise_alignment as noise_alignment
 from .parameter_planes import PLANE_COLUMNS as PLANE_COLUMNS
