@@ -39,6 +39,7 @@ from .linearization import loss_curvature as loss_curvature
 from .linearization import (
     measure_normalisation_margins as measure_normalisation_margins,
 )
+from .linearization import operator as operator
 from .llc import LLC as LLC
 from .noise import Noise as Noise
 from .overview import Overview as Overview

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analysis import loss_geometry, plots
+from analysis import linearization, loss_geometry, plots
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.output.tables import Column
 from dynamics.trajectory.selection import Selection
@@ -61,10 +61,10 @@ class Noise(ModelAnalysis):
         )
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:
-        return loss_geometry.median_table(result, HEADINGS)
+        return linearization.median_table(result, HEADINGS)
 
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
-        return loss_geometry.median_columns(HEADINGS)
+        return linearization.median_columns(HEADINGS)
 
     def explain(self, result: xr.Dataset) -> str:
         return LEGEND.format(modes=result.attrs["modes"])

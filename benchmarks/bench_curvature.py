@@ -9,11 +9,11 @@ import torch
 
 from analysis.linearization.force_jacobian import (
     constrained_field,
-    finite_eigenvalues,
+    eigenvalues,
     force_and_jacobian,
 )
-from analysis.linearization.hessians import training_objective
 from analysis.linearization.network_curvature import loss_curvature
+from analysis.linearization.training_loss import training_objective
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
@@ -117,8 +117,6 @@ class Particles:
         force_and_jacobian(self.x, self.settings)
 
     def time_modes(self, n):
-        finite_eigenvalues(
-            constrained_field(
-                self.x, force_and_jacobian(self.x, self.settings), self.settings
-            ).jacobian
-        )
+        for x in self.x:
+            field = force_and_jacobian(x, self.settings)
+            eigenvalues(constrained_field(x, field, self.settings).jacobian)

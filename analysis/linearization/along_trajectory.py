@@ -43,9 +43,12 @@ from dynamics.settings import (
 from dynamics.trajectory.schema import read_settings
 from dynamics.trajectory.selection import Selection, selected_frames
 
-_FRAMES, _LARGE, _FEWER_FRAMES = 20, 400, 10
-"""Default number of frames; number of parameters above which a network has fewer
-frames; and that number."""
+_FRAMES = 20
+"""Default number of frames."""
+_LARGE = 400
+"""Number of parameters above which a network has fewer frames."""
+_FEWER_FRAMES = 10
+"""That number of frames."""
 
 
 def linearize_trajectory(
@@ -153,7 +156,8 @@ def _check_system(trajectory: xr.Dataset) -> Settings:
 def _with_rates(result: xr.Dataset) -> xr.Dataset:
     """The curvature of a network with the modes of gradient flow in place of
     eigenvalues."""
-    values, dims = result["eigenvalue"].values, ("run", "step", "mode")
+    values = result["eigenvalue"].values
+    dims = ("run", "step", "mode")
     growth = (dims, -values, dimensionless("growth rate of a mode of gradient flow"))
     zero = np.where(np.isfinite(values), 0.0, np.nan)
     rotation = (dims, zero, dimensionless("rotation rate of a mode of gradient flow"))
@@ -172,7 +176,8 @@ def _with_kinds(result: xr.Dataset) -> xr.Dataset:
         "flag_values": values,
         "flag_meanings": " ".join(STABILITY_KINDS),
     }
-    dims, meaning = ("run", "step"), dimensionless("number of growing modes")
+    dims = ("run", "step")
+    meaning = dimensionless("number of growing modes")
     result["growing_modes"] = (dims, count, meaning)
     result["kind"] = (dims, stability_kinds(modes), kind)
     return result

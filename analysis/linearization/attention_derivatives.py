@@ -89,7 +89,9 @@ class PositionTokenTable:
         position: torch.Tensor,
         query: torch.Tensor,
     ) -> None:
-        self.length, self.rows, self.dim = len(position), len(embedding), len(query)
+        self.length = len(position)
+        self.rows = len(embedding)
+        self.dim = len(query)
         self.query = query / math.sqrt(self.dim)
         x = (position[:, None] + embedding).reshape(-1, self.dim).T.contiguous()
         self.value, self.first, self.second = normalisation_derivatives(norm, x)
@@ -105,7 +107,8 @@ class AttentionMixture:
     """
 
     def __init__(self, table: PositionTokenTable, tokens: torch.Tensor) -> None:
-        self.table, self.tokens = table, tokens
+        self.table = table
+        self.tokens = tokens
         self.index = tokens + table.rows * torch.arange(table.length)[:, None]
         self.attention = torch.softmax(table.scores[self.index], 0)
         self.value = table.value[:, self.index]  # (axis, position, sequence)
@@ -151,7 +154,8 @@ class AttentionMixture:
     def embedding_slope(self, value: torch.Tensor) -> torch.Tensor:
         """Derivative of xi = V m: (axis, parameter, sequence), with the entries of V
         last."""
-        dim, count = len(value), self.mean.shape[-1]
+        dim = len(value)
+        count = self.mean.shape[-1]
         by_value = torch.zeros(dim, dim, dim, count, dtype=torch.float64)
         for axis in range(dim):
             by_value[axis, axis] = self.mean
@@ -226,12 +230,15 @@ class AttentionMixture:
         """Add the block of each x_t with itself, first summed over the sequences with
         the same token there."""
         table = self.table
-        rows, length, dim = table.rows, table.length, table.dim
+        rows = table.rows
+        length = table.length
+        dim = table.dim
         summed = torch.zeros(dim + 1, length * rows, dtype=torch.float64)
         index = self.index.flatten()
         summed[0].index_add_(0, index, pull.flatten())
         summed[1:].index_add_(1, index, (self.attention * nu[:, None]).flatten(1))
-        pulled, leant = summed[0], summed[1:]
+        pulled = summed[0]
+        leant = summed[1:]
         slope = table.score_slope
         lean = torch.einsum("ax,abx->bx", leant, table.first)
         both = slope[:, None] * lean

@@ -56,12 +56,10 @@ class ClusteringHeadHessian:
         self.tokens = torch.from_numpy(np.array(tokens, np.int64))
         self.target = torch.from_numpy(np.array(sparse_sum(tokens, s), np.int64))
         self.share = torch.from_numpy(np.array(share, np.float64))
-        self.dim, self.rows, self.length, self.hidden = (
-            s.dim,
-            s.rows,
-            s.length,
-            s.hidden,
-        )
+        self.dim = s.dim
+        self.rows = s.rows
+        self.length = s.length
+        self.hidden = s.hidden
         self.front = (self.rows + self.length + 1 + self.dim) * self.dim
         self.parameters = sum(network.lengths)
         # internally, units come last: receptors and assemblers, the MLP's input and

@@ -30,7 +30,8 @@ class ConstantAttentionHessian:
 
     def __init__(self, network: ConstantAttention, pairs: torch.Tensor) -> None:
         """pairs: (pair, 2) int64, with equal weights."""
-        self.network, self.pairs = network, pairs
+        self.network = network
+        self.pairs = pairs
         self.share = torch.full((len(pairs),), 1 / len(pairs), dtype=torch.float64)
         tokens = torch.arange(network.settings.n)[:, None]
         self.holds = (pairs[:, 0] == tokens).double() + (pairs[:, 1] == tokens).double()
@@ -75,10 +76,8 @@ class ConstantAttentionHessian:
         add_gram(total, self._by_inner(weights, hidden, slope).flatten(1))
         back = (output.T @ error) * hidden.active
         held = self.holds @ back.T  # (token, hidden)
-        begin, dim = (
-            self.network.begins["hidden_weight"],
-            weights["embedding"].shape[-1],
-        )
+        begin = self.network.begins["hidden_weight"]
+        dim = weights["embedding"].shape[-1]
         width = len(back)
         for axis in range(dim):
             rows = torch.arange(axis, begin, dim)[:, None]
@@ -109,7 +108,8 @@ class ConstantAttentionHessian:
     ) -> torch.Tensor:
         """The block of the output layer with all earlier layers: (output parameter,
         parameter)."""
-        output, width = weights["output_weight"], len(hidden.value)
+        output = weights["output_weight"]
+        width = len(hidden.value)
         slope = torch.einsum("kls,li->iks", spread, output) * hidden.active[:, None]
         slopes = self._by_inner(weights, hidden, slope)  # (parameter, class, pair)
         by_bias = slopes.sum(-1).T
@@ -119,10 +119,8 @@ class ConstantAttentionHessian:
 
         active = hidden.active
         dim = weights["embedding"].shape[-1]
-        begin, bias = (
-            self.network.begins["hidden_weight"],
-            self.network.begins["hidden_bias"],
-        )
+        begin = self.network.begins["hidden_weight"]
+        bias = self.network.begins["hidden_bias"]
         held = torch.einsum("ks,is,vs->kiv", error, active, self.holds)
         by_weight[..., :begin] += (
             held[..., None] * weights["hidden_weight"][:, None]
@@ -151,7 +149,8 @@ def _hidden(weights: Weights, holds: torch.Tensor) -> _Hidden:
 def _output_block(spread: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
     """The Hessian by output weights and biases: sum over pairs of spread (class, class)
     times (h, 1) (h, 1)^T."""
-    classes, (width, count) = len(spread), hidden.shape
+    classes = len(spread)
+    width, count = hidden.shape
     with_bias = torch.cat([hidden, torch.ones(1, count, dtype=torch.float64)])
     products = (with_bias[:, None] * with_bias).flatten(0, 1)
     both = (spread.flatten(0, 1) @ products.T).reshape(

@@ -41,6 +41,9 @@ _NETWORK_MEANS = {
 """Fractions of the movement to the next frame."""
 
 
+_fraction_interval = partial(mean_interval, limits=(0, 1))
+
+
 def finite_values_at(values: xr.DataArray, index: int) -> np.ndarray:
     """Values (run, step) at one index along step, of the runs that have one: (run,)."""
     item = values.isel(step=index).values
@@ -81,9 +84,11 @@ def tabulate_curvature(result: xr.Dataset) -> pd.DataFrame:
     fractions of runs."""
     result = with_derived_variables(result)
     if result.attrs["system"] == "particles":
-        others, other_interval = _PARTICLE_MEDIANS, median_interval
+        others = _PARTICLE_MEDIANS
+        other_interval = median_interval
     else:
-        others, other_interval = _NETWORK_MEANS, partial(mean_interval, limits=(0, 1))
+        others = _NETWORK_MEANS
+        other_interval = _fraction_interval
     rows = []
     for index, step in enumerate(result["step"].values.tolist()):
         kind = result["kind"].isel(step=index).values
@@ -126,6 +131,21 @@ def _percent(
     heading: str, name: str, interval: Literal["bounds", "half-width"] = "half-width"
 ) -> Column:
     return Column(heading, name, digits=1, interval=interval, scale=100)
+
+
+def median_table(
+    result: xr.Dataset, medians: Iterable[str], fractions: Iterable[str] = ()
+) -> pd.DataFrame:
+    """A row for each step of a result with variables (run, step): the number of runs
+    with a loss, medians over runs of some variables, and means of fractions, with 95%
+    intervals."""
+    rows = []
+    for index, step in enumerate(result["step"].values.tolist()):
+        row = {"step": step, "runs": len(finite_values_at(result["loss"], index))}
+        row |= intervals_at(result, index, medians)
+        row |= intervals_at(result, index, fractions, _fraction_interval)
+        rows.append(row)
+    return make_table(rows)
 
 
 def median_columns(headings: Mapping[str, str]) -> list[Column]:

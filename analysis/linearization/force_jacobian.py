@@ -42,6 +42,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.linearization.curvature_operators import CurvatureOperator
 from analysis.linearization.eigenmodes import (
     StateModes,
     count_growing,
@@ -119,7 +120,8 @@ def force_and_jacobian(
         )
     pairs = ParticleSystem(settings).pairs if pairs is None else pairs
     frames = x.reshape(-1, n, dim)
-    force, jacobian = np.empty(frames.shape), np.empty((len(frames), n * dim, n * dim))
+    force = np.empty(frames.shape)
+    jacobian = np.empty((len(frames), n * dim, n * dim))
     law = _PairLaw(settings, pairs)
     for frame, positions in enumerate(frames):
         force[frame], jacobian[frame] = law.at(positions)
@@ -133,8 +135,10 @@ class _PairLaw:
     """The pair forces of some settings between some pairs."""
 
     def __init__(self, settings: ParticleSettings, pairs: PairList) -> None:
-        self.settings, self.pairs = settings, pairs
-        count, rows = len(pairs.first), np.arange(len(pairs.first))
+        self.settings = settings
+        self.pairs = pairs
+        count = len(pairs.first)
+        rows = np.arange(count)
         self.sums = np.zeros((count, pairs.n))
         """How often the sum of each pair contains each token: (pair, token)."""
         np.add.at(self.sums, (rows, pairs.first), 1.0)
@@ -159,10 +163,8 @@ class _PairLaw:
 
         # the force of q on p is strength times d; its derivative by s_q is bend d d^T -
         # strength
-        attract, push = (
-            s.ga * self.like * inverse,
-            s.gr * repel * self.unlike * inverse**2,
-        )
+        attract = s.ga * self.like * inverse
+        push = s.gr * repel * self.unlike * inverse**2
         strength = push - attract
         bend = 2 * push * inverse**2 - attract * inverse**2
         length = np.linalg.norm(points, axis=-1)
@@ -183,9 +185,11 @@ class _PairLaw:
     ) -> tuple[float, np.ndarray]:
         """The weight of repulsion, and the weights of alignment between pair sums
         (pair, other pair)."""
-        s, pairs = self.settings, self.pairs
+        s = self.settings
+        pairs = self.pairs
         near = (points @ points.T > 0).astype(np.float64)
-        alike, different = near * self.like, near * self.unlike
+        alike = near * self.like
+        different = near * self.unlike
         by_count = pairs.like / pairs.unlike if pairs.unlike else 0.0
         repulsion = (inverse * self.unlike).sum()
         attraction = ((inverse > 0) & self.like).sum()
@@ -213,7 +217,8 @@ class _PairLaw:
     ) -> np.ndarray:
         """The Jacobian at constant weights, from derivatives between pair sums; turn is
         alignment over |s_q|."""
-        n, dim = self.sums.shape[1], len(apart)
+        n = self.sums.shape[1]
+        dim = len(apart)
         result = np.empty((n, dim, n, dim))
         for one in range(dim):
             for other in range(dim):
@@ -259,115 +264,89 @@ def _ratio(like: float, unlike: float) -> float:
 def step_rule_field(
     field: LinearizedField, settings: ParticleSettings
 ) -> LinearizedField:
-    """The field that a step follows by the settings' rule: F, or scaled to length
-    sqrt(N), or to 1 for each particle.
+    """The field that a step follows by the settings' rule, of one embedding: F, or
+    scaled to length sqrt(N), or to 1 for each particle.
 
     NaN where a force of 0 would be scaled.
     """
-    force, jacobian = field
     if settings.step_rule == "force":
         return field
-    n, dim = force.shape[-2:]
-    groups = (
-        force.reshape(*force.shape[:-2], 1, -1)
-        if settings.step_rule == "direction"
-        else force
-    )
+    n, dim = field.force.shape
+    groups = field.force
+    scale = 1.0
+    if settings.step_rule == "direction":
+        groups = groups.reshape(1, -1)
+        scale = np.sqrt(n)
     size = np.linalg.norm(groups, axis=-1, keepdims=True)
     unit = ratio(groups, size)
-    rows = jacobian.reshape(*groups.shape, n * dim)
-    along = np.einsum("...ga,...gax->...gx", unit, rows)
-    scale = np.sqrt(n) if settings.step_rule == "direction" else 1.0
+    rows = field.jacobian.reshape(*groups.shape, n * dim)
+    along = np.einsum("ga,gax->gx", unit, rows)
     with np.errstate(invalid="ignore", divide="ignore"):
-        turned = (rows - unit[..., None] * along[..., None, :]) * (scale / size)[
-            ..., None
-        ]
+        stretch = (scale / size)[..., None]
+        turned = (rows - unit[..., None] * along[:, None]) * stretch
     return LinearizedField(
-        (scale * unit).reshape(force.shape), turned.reshape(jacobian.shape)
+        (scale * unit).reshape(n, dim), turned.reshape(field.jacobian.shape)
     )
 
 
-def free_directions(embedding: np.ndarray, settings: ParticleSettings) -> np.ndarray:
-    """Orthonormal motions that keep mean and variance: (..., token, axis) -> (...,
-    token x axis, mode).
+def free_directions(x: np.ndarray, settings: ParticleSettings) -> np.ndarray:
+    """Orthonormal motions that keep mean and variance of an embedding: (token, axis) ->
+    (token x axis, mode).
 
     If no axis is distinguished, rotations of all particles together are left out: at
     rest they are null modes, and leaving them out changes no other mode. Rotations that
     move no particle, which exist for flat arrangements, are not removed, so these have
-    more modes than others. Embeddings with fewer modes than others have columns of NaN
-    first."""
-    x = np.asarray(embedding, dtype=np.float64)
-    n, dim = x.shape[-2:]
-    lead, axes = x.shape[:-2], np.eye(dim)
-    x = x - x.mean(axis=-2, keepdims=True)
-    directions = [
-        np.broadcast_to(np.tile(row, n) / np.sqrt(n), (*lead, n * dim)) for row in axes
-    ]
+    more modes than others."""
+    n, dim = x.shape
+    axes = np.eye(dim)
+    x = x - x.mean(axis=0, keepdims=True)
+    directions = [np.tile(row, n) / np.sqrt(n) for row in axes]
     if settings.variance == "axis":
-        directions += [_unit((x * row).reshape(*lead, n * dim)) for row in axes]
+        directions += [_unit((x * row).reshape(-1)) for row in axes]
     else:
-        size = _unit(x.reshape(*lead, n * dim))
-        planes = [
-            np.outer(axes[a], axes[b]) - np.outer(axes[b], axes[a])
-            for a in range(dim)
-            for b in range(a)
-        ]
-        directions += [
-            (size.reshape(x.shape) @ plane).reshape(*lead, n * dim) for plane in planes
-        ]
-        directions += [size] if settings.variance == "overall" else []
+        size = _unit(x.reshape(-1))
+        for one in range(dim):
+            for other in range(one):
+                turn = np.outer(axes[one], axes[other])
+                plane = turn - turn.T
+                directions.append((size.reshape(n, dim) @ plane).reshape(-1))
+        if settings.variance == "overall":
+            directions.append(size)
     basis, sizes, _ = np.linalg.svd(np.stack(directions, -1))
-    rank = (sizes > _RANK_TOLERANCE * sizes[..., :1]).sum(axis=-1)[..., None, None]
-    column = np.arange(rank.min(initial=n * dim), n * dim)
-    return np.where(column < rank, np.nan, basis[..., column])
+    return basis[:, (sizes > _RANK_TOLERANCE * sizes[0]).sum() :]
 
 
-def _unit(rows: np.ndarray) -> np.ndarray:
-    """Rows (..., coordinate) scaled to length 1; rows of length 0 stay."""
-    size = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return ratio(rows, size, 0.0)
+def _unit(row: np.ndarray) -> np.ndarray:
+    """A vector scaled to length 1; one of length 0 stays."""
+    return ratio(row, np.linalg.norm(row), 0.0)
 
 
 def constrained_field(
-    embedding: np.ndarray, field: LinearizedField, settings: ParticleSettings
+    x: np.ndarray, field: LinearizedField, settings: ParticleSettings
 ) -> LinearizedField:
-    """The normalised motion G and its Jacobian in the basis of `free_directions`, from
-    the field that is followed.
-
-    The Jacobian, (..., mode, mode), is NaN for embeddings in which the variance to be
-    kept is zero, and in the rows and columns of modes that an embedding has fewer than
-    others.
-    """
-    x = np.asarray(embedding, dtype=np.float64)
-    n, dim = x.shape[-2:]
-    centred = field.force - field.force.mean(axis=-2, keepdims=True)
+    """The normalised motion G of an embedding (token, axis) and its Jacobian (mode,
+    mode) in the basis of `free_directions`, from the field that is followed; NaN if the
+    variance to be kept is zero."""
+    dim = x.shape[1]
+    centred = field.force - field.force.mean(axis=0, keepdims=True)
     if settings.variance == "none":
-        pull = np.zeros((*x.shape[:-2], 1, dim))
+        pull = np.zeros((1, dim))
     else:
-        axes = -2 if settings.variance == "axis" else (-2, -1)
+        axes = 0 if settings.variance == "axis" else (0, 1)
         size = (x * x).sum(axis=axes, keepdims=True)
         inner = (x * field.force).sum(axis=axes, keepdims=True)
-        pull = np.broadcast_to(ratio(inner, size), (*x.shape[:-2], 1, dim))
+        pull = np.broadcast_to(ratio(inner, size), (1, dim))
     basis = free_directions(x, settings)
-    pulls = np.broadcast_to(pull, x.shape).reshape(*x.shape[:-2], n * dim)
-    by_basis = field.jacobian @ basis - pulls[..., None] * basis
-    return LinearizedField(centred - pull * x, np.swapaxes(basis, -1, -2) @ by_basis)
+    by_coordinate = np.broadcast_to(pull, x.shape).reshape(-1, 1)
+    by_basis = field.jacobian @ basis - by_coordinate * basis
+    return LinearizedField(centred - pull * x, basis.T @ by_basis)
 
 
-def finite_eigenvalues(matrices: np.ndarray) -> np.ndarray:
-    """Eigenvalues of square matrices: (..., row, column) -> (..., mode) complex, NaN
-    for matrices that are not finite.
-
-    Rows and columns that are entirely NaN are ignored; the eigenvalues are then padded
-    with NaN at the end."""
-    result = np.full(matrices.shape[:-1], np.nan, dtype=np.complex128)
-    for frame in np.ndindex(matrices.shape[:-2]):
-        lost = np.isnan(matrices[frame])
-        there = np.flatnonzero(~(lost.all(axis=0) & lost.all(axis=1)))
-        part = matrices[frame][np.ix_(there, there)]
-        if np.isfinite(part).all():
-            result[frame][: len(there)] = np.linalg.eigvals(part)
-    return result
+def eigenvalues(matrix: np.ndarray) -> np.ndarray:
+    """The eigenvalues of a square matrix, (mode,) complex; NaN if it is not finite."""
+    if not np.isfinite(matrix).all():
+        return np.full(len(matrix), np.nan, dtype=np.complex128)
+    return np.linalg.eigvals(matrix).astype(np.complex128)
 
 
 # ------------------------------------------------------------------------- trajectories
@@ -426,6 +405,19 @@ def force_spectra(
     }
     result = frame_dataset(trajectory, frames, _VARIABLES, sizes, jobs, spectra)
     return result.assign_attrs(lr=settings.step_size)
+
+
+def force_operator(frame: xr.Dataset) -> CurvatureOperator:
+    """The Jacobian of the total force at a trajectory of one frame. Raises
+    TrajectoryError as `force_spectra`."""
+    settings = read_settings(frame)
+    assert isinstance(settings, ParticleSettings)
+    pairs = _checked_pairs(settings)
+    x = frame["embedding"].transpose("run", "step", "token", "axis").values[0, 0]
+    jacobian = force_and_jacobian(x, settings, pairs).jacobian
+    return CurvatureOperator(
+        {"embedding": x.shape}, jacobian.__matmul__, lambda: jacobian, False
+    )
 
 
 def _checked_pairs(settings: ParticleSettings) -> PairList:
@@ -498,9 +490,8 @@ def _frame_spectra(
     field = force_and_jacobian(x, settings, pairs)
     followed = step_rule_field(field, settings)
     motion = constrained_field(x, followed, settings)
-    modes, force_modes = (
-        sorted_eigenmodes(finite_eigenvalues(item.jacobian)) for item in (motion, field)
-    )
+    modes = sorted_eigenmodes(eigenvalues(motion.jacobian))
+    force_modes = sorted_eigenmodes(eigenvalues(field.jacobian))
     return {
         "growth_rate": modes.growth,
         "rotation_rate": modes.rotation,

@@ -26,13 +26,12 @@ class HiddenUnits:
     (hidden, sequence)."""
 
     def __init__(self, activation: str, weights: Weights, point: torch.Tensor) -> None:
-        self.receptor, self.assembler = weights["receptor"], weights["assembler"]
+        self.receptor = weights["receptor"]
+        self.assembler = weights["assembler"]
         self.hidden, self.dim = self.receptor.shape
         self.point = point
-        self.biases, self.shift = (
-            "receptor_bias" in weights,
-            "transform_bias" in weights,
-        )
+        self.biases = "receptor_bias" in weights
+        self.shift = "transform_bias" in weights
         before = self.receptor @ point
         if self.biases:
             before = before + weights["receptor_bias"][:, None]
@@ -89,8 +88,10 @@ class HiddenUnits:
     def point_cross(self, rho: torch.Tensor, by_point: torch.Tensor) -> torch.Tensor:
         """sum_s rho . d² zeta by the front, through d N(xi) (axis, front, sequence),
         and the parameters of the MLP."""
-        front, back = by_point.shape[1], self.assembler @ rho
-        bent, sloped = (back * self.bend).T, (back * self.slope).T
+        front = by_point.shape[1]
+        back = self.assembler @ rho
+        bent = (back * self.bend).T
+        sloped = (back * self.slope).T
         flat = by_point.flatten(0, 1)
         by_bias = torch.einsum(
             "afi,ia->fi", (flat @ bent).unflatten(0, (self.dim, front)), self.receptor
@@ -155,7 +156,8 @@ class HiddenUnits:
             dtype=torch.float64,
         )
         _, u, c, b = self.begins
-        summed, active = error @ self.slope.T, error @ self.active.T
+        summed = error @ self.slope.T
+        active = error @ self.active.T
         for axis in range(self.dim):
             by_receptor = (error * point[axis]) @ self.slope.T
             result[:, :, self._axis(axis)] = by_receptor[:, None] * self.assembler.T

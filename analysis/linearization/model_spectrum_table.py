@@ -4,20 +4,14 @@ intervals over runs."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from analysis.linearization.curvature_table import (
-    finite_values_at,
-    intervals_at,
-    median_columns,
-)
-from analysis.output.tables import Column, make_table
-from analysis.statistics.intervals import mean_interval
+from analysis.linearization.curvature_table import median_columns, median_table
+from analysis.output.tables import Column
 
 _MEDIANS = {
     "loss": "loss",
@@ -39,15 +33,7 @@ _OTHERS = ("gradient_size", "preconditioned_sharpness", "products")
 def tabulate_model(result: xr.Dataset) -> pd.DataFrame:
     """A row for each step of the result of `model_curvature`: medians and means over
     runs."""
-    rows = []
-    for index, step in enumerate(result["step"].values.tolist()):
-        row = {"step": step, "runs": len(finite_values_at(result["loss"], index))}
-        row |= intervals_at(result, index, (*_MEDIANS, *_OTHERS))
-        row |= intervals_at(
-            result, index, _MEANS, partial(mean_interval, limits=(0, 1))
-        )
-        rows.append(row)
-    return make_table(rows)
+    return median_table(result, (*_MEDIANS, *_OTHERS), _MEANS)
 
 
 def model_columns(result: xr.Dataset) -> list[Column]:
@@ -71,10 +57,8 @@ def loss_warning(result: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:
         return ""
     splits = trajectory["split"].values.tolist()
     split = "train" if "train" in splits else splits[0]
-    recorded, value = (
-        float(trajectory["loss"].sel(split=split)[0, frame]),
-        float(result["loss"][0, 0]),
-    )
+    recorded = float(trajectory["loss"].sel(split=split)[0, frame])
+    value = float(result["loss"][0, 0])
     if not abs(value - recorded) > 0.05 * abs(recorded):
         return ""
     at = f"at step {int(trajectory['step'][frame])}"
@@ -86,7 +70,8 @@ def loss_warning(result: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:
 
 def model_legend(result: xr.Dataset) -> str:
     """Text that explains the columns and gives the residuals of the eigenvalues."""
-    attrs, residual = result.attrs, result["residual"].values
+    attrs = result.attrs
+    residual = result["residual"].values
     lines = [
         (
             "Medians with 95% intervals from order statistics; fractions are means ±"

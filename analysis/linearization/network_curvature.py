@@ -1,8 +1,7 @@
 """Curvature of a network's training loss along its trajectory, and how much of the
 movement it explains.
 
-At a recorded frame with weights theta, the Hessian H of the training loss
-(`analysis.linearization.hessians`) gives
+At a recorded frame with weights theta, the Hessian H of the training loss gives
 
 - the eigenmodes of gradient flow, whose growth rates are minus the eigenvalues of H;
 - sharpness, its largest eigenvalue; gradient descent with learning rate lr is unstable
@@ -31,6 +30,7 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.linearization.curvature_operators import CurvatureOperator
 from analysis.linearization.eigenmodes import (
     NULL_MODE_TOLERANCE,
     StateModes,
@@ -42,15 +42,19 @@ from analysis.linearization.frame_results import (
     frame_dataset,
     valid_jobs,
 )
-from analysis.linearization.hessians import (
+from analysis.linearization.loss_operators import objective_operator
+from analysis.linearization.operator_spectra import (
     estimate_trace,
-    extreme_eigenpairs,
-    training_objective,
+    largest_eigenvalue,
+    movement_fractions,
+    spectrum_ends,
+    whole_spectrum,
 )
+from analysis.linearization.optimizer_limits import relative_learning_rates
+from analysis.linearization.training_loss import training_objective
 from dynamics.errors import TrajectoryError
-from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.networks.derivatives import FlatLoss
 from dynamics.networks.from_trajectory import network_of
 from dynamics.networks.transformer_network import Transformer
 from dynamics.trajectory.diverged import valid_frames
@@ -60,6 +64,8 @@ _MAX_DENSE = 2000
 """Largest number of parameters for which whole Hessians are computed."""
 _ENDS = 3
 """Number of eigenvalues at each end of the spectrum of a larger network."""
+_ACCURACY = 1e-10
+"""Accuracy of these eigenvalues, relative to the largest magnitude."""
 
 CURVATURE_SCALARS = {
     "sharpness": (
@@ -93,46 +99,22 @@ _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 
 
-def movement_fractions(vectors: np.ndarray, movement: np.ndarray | None) -> np.ndarray:
-    """cos² of a movement (parameter,) with orthonormal columns (parameter, direction):
-    (direction,).
-
-    NaN for no movement, or one of length 0.
-
-    Examples
-    --------
-    >>> movement_fractions(np.eye(2), np.array([0.0, 3.0]))
-    array([0., 1.])
-    """
-    size = 0.0 if movement is None else np.linalg.norm(movement)
-    if movement is None or not size > 0:
-        return np.full(vectors.shape[1], np.nan)
-    return np.square(vectors.T @ (movement / size))
-
-
-def _dense_frame(
-    hessian: torch.Tensor,
-    network: _Network,
-    rates: np.ndarray,
-    movement: np.ndarray | None,
+def _whole_frame(
+    hessian: CurvatureOperator, rates: np.ndarray, movement: np.ndarray | None
 ) -> dict[str, float | np.ndarray]:
-    """`_VARIABLES` from a Hessian (parameter, parameter), relative learning rates and
-    the movement (parameter,)."""
-    values, vectors = (item.numpy() for item in torch.linalg.eigh(hessian))
+    """`_VARIABLES` from a Hessian, relative learning rates and the movement
+    (parameter,)."""
+    values, vectors = whole_spectrum(hessian)
     fractions = movement_fractions(vectors, movement)
     negative = values < -NULL_MODE_TOLERANCE * np.abs(values).max()
-    layers = []
-    for begin, length in zip(network.begins.values(), network.lengths, strict=True):
-        block = hessian[begin : begin + length, begin : begin + length]
-        layers.append(torch.linalg.eigvalsh(block)[[0, -1]].numpy())
+    layers = [hessian.restricted([name]).eigvalsh()[[0, -1]] for name in hessian.shapes]
     lowest, highest = np.transpose(layers)
     sharpness = values[-1]
     if not (rates == 1).all():
-        root = torch.from_numpy(np.sqrt(rates))
-        sharpness = float(torch.linalg.eigvalsh(root[:, None] * hessian * root)[-1])
+        sharpness = hessian.scaled(np.sqrt(rates)).eigvalsh()[-1]
     return {
         "sharpness": sharpness,
-        "trace": float(hessian.trace()),
+        "trace": hessian.matrix.trace(),
         "trace_error": 0.0,
         "lowest_share": fractions[0],
         "negative_share": fractions[negative].sum(),
@@ -144,29 +126,24 @@ def _dense_frame(
     }
 
 
-def _lanczos_frame(
-    loss: FlatLoss,
-    row: torch.Tensor,
-    rates: np.ndarray,
-    movement: np.ndarray | None,
+def _ends_frame(
+    hessian: CurvatureOperator, rates: np.ndarray, movement: np.ndarray | None
 ) -> dict[str, float | np.ndarray]:
     """`_VARIABLES` from both ends of the spectrum; those that need the whole Hessian
     are NaN."""
-    result, trace = extreme_eigenpairs(loss, row, _ENDS), estimate_trace(loss, row)
-    fractions = movement_fractions(result.vectors, movement)
-    sharpness = result.values[-1]
+    values, vectors = spectrum_ends(hessian, 2 * _ENDS, tolerance=_ACCURACY)
+    trace = estimate_trace(hessian)
+    fractions = movement_fractions(vectors, movement)
+    sharpness = values[-1]
     if not (rates == 1).all():
-        root = torch.from_numpy(np.sqrt(rates))
-        sharpness = extreme_eigenpairs(
-            lambda scaled: loss(scaled * root), row / root
-        ).values[-1]
+        sharpness = largest_eigenvalue(hessian.scaled(np.sqrt(rates)), _ACCURACY)
     return dict.fromkeys(_VARIABLES, np.nan) | {
         "sharpness": sharpness,
         "trace": trace.value,
         "trace_error": trace.error,
         "lowest_share": fractions[0],
         "highest_share": fractions[-1],
-        "eigenvalue": result.values,
+        "eigenvalue": values,
     }
 
 
@@ -203,24 +180,26 @@ def loss_curvature(
     rows = flat_weight_pairs(trajectory, network, frames)
     valid = valid_frames(trajectory).values
     jobs = valid_jobs(trajectory, frames)
-    parameters, rates = sum(network.lengths), relative_learning_rates(network)
+    parameters = sum(network.lengths)
+    rates = relative_learning_rates(network)
     objectives = [
         training_objective(network, int(seed)) for seed in trajectory["seed"].values
     ]
 
     def frame_curvature(job: tuple[int, int]) -> dict[str, float | np.ndarray] | None:
         run, place = job
-        row, after = torch.from_numpy(rows[run, place, 0]), frames[place] + 1
+        row = torch.from_numpy(rows[run, place, 0])
+        hessian = objective_operator(objectives[run], row)
+        after = frames[place] + 1
         moves = after < valid.shape[1] and valid[run, after]
         movement = rows[run, place, 1] - rows[run, place, 0] if moves else None
         if parameters > _MAX_DENSE:
             if not torch.isfinite(torch.func.grad(objectives[run].loss)(row)).all():
                 return None
-            return _lanczos_frame(objectives[run].loss, row, rates, movement)
-        hessian = objectives[run].hessian(row)
-        if not torch.isfinite(hessian).all():
+            return _ends_frame(hessian, rates, movement)
+        if not np.isfinite(hessian.matrix).all():
             return None
-        return _dense_frame(hessian, network, rates, movement)
+        return _whole_frame(hessian, rates, movement)
 
     frame_values = map_in_threads(frame_curvature, jobs, "Hessians", quiet)
     modes = parameters if parameters <= _MAX_DENSE else 2 * _ENDS
@@ -245,16 +224,14 @@ def network_state_modes(states: xr.Dataset) -> list[StateModes]:
 
     def modes_of_run(run: int) -> StateModes:
         objective = training_objective(network, seeds[run])
-        weights, growing = torch.from_numpy(rows[run]), np.nan
-        if len(weights) <= _MAX_DENSE:
-            dense = torch.linalg.eigh(objective.hessian(weights))
-            values, vector = dense.eigenvalues.numpy(), dense.eigenvectors[:, 0]
+        hessian = objective_operator(objective, torch.from_numpy(rows[run]))
+        growing = np.nan
+        if hessian.size <= _MAX_DENSE:
+            values, vectors = whole_spectrum(hessian)
             growing = float(count_growing(sorted_eigenmodes(-values)))
         else:
-            values, vectors = extreme_eigenpairs(objective.loss, weights)
-            vector = torch.from_numpy(vectors[:, 0].copy())
-        parts = network.unflatten(vector)
-        fastest = {name: part.numpy() for name, part in parts.items()}
+            values, vectors = spectrum_ends(hessian, 2, tolerance=_ACCURACY)
+        fastest = hessian.unflatten(vectors[:, 0])
         return StateModes(growing, float(-values[0]), fastest)
 
     return map_in_threads(modes_of_run, range(len(seeds)), "Hessians", quiet=True)
@@ -280,15 +257,6 @@ def flat_weight_pairs(
         pieces.append(values.reshape(*values.shape[:2], -1))
     flat = np.concatenate(pieces, axis=-1).astype(np.float64)
     return flat[:, where.reshape(both.shape)]
-
-
-def relative_learning_rates(network: _Network) -> np.ndarray:
-    """The learning rate of each parameter over lr: (parameter,)."""
-    discount = getattr(network.settings, "mlp_lr_discount", 1.0)
-    rates = [
-        1 / discount if name in MLP_VARIABLES else 1.0 for name in network.variables
-    ]
-    return np.repeat(rates, network.lengths)
 
 
 def map_in_threads(

@@ -55,7 +55,8 @@ def radial_derivatives(
 ) -> RadialDerivatives:
     """The radial functions at lengths (...). At 0 they are infinite for "unit" and
     limits for the other norms."""
-    r, radius = np.asarray(length, dtype=np.float64), normalised_length(norm, dim)
+    r = np.asarray(length, dtype=np.float64)
+    radius = normalised_length(norm, dim)
     if norm == "rms":
         shift = NORMALISATION_EPSILON * radius
         far = 1 / (r + shift)
@@ -104,7 +105,8 @@ def normalisation_second_derivative_norm(
     At 0 the limit, which is infinite for "unit".
     """
     derivatives = radial_derivatives(norm, dim, length)
-    along, slope = np.abs(derivatives.bend), derivatives.scale_slope
+    along = np.abs(derivatives.bend)
+    slope = derivatives.scale_slope
     if dim == 1:
         return along
     with np.errstate(invalid="ignore"):

@@ -62,9 +62,8 @@ def flip_ratios(x: np.ndarray, moved: np.ndarray) -> np.ndarray:
     >>> flip_ratios(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[-1.0, 0.0], [0.0, 1.0]]))
     array([ 2., inf])
     """
-    size, movement = (
-        np.linalg.norm(np.asarray(item, np.float64), axis=-1) for item in (x, moved - x)
-    )
+    size = np.linalg.norm(np.asarray(x, np.float64), axis=-1)
+    movement = np.linalg.norm(np.asarray(moved - x, np.float64), axis=-1)
     return np.divide(
         movement, size, out=np.where(movement > 0, np.inf, 0.0), where=size > 0
     )
@@ -100,8 +99,10 @@ def measure_normalisation_margins(
     ------
     TrajectoryError
     """
-    network, seeds = clustering_head_of(trajectory), trajectory["seed"].values
-    s, valid = network.settings, valid_frames(trajectory).values
+    network = clustering_head_of(trajectory)
+    seeds = trajectory["seed"].values
+    s = network.settings
+    valid = valid_frames(trajectory).values
     sequences = [distinct_sequences(s, int(seed), "train")[0] for seed in seeds]
     tokens = [torch.from_numpy(item.T.copy()) for item in sequences]
     rows = flat_weight_pairs(trajectory, network, frames)
@@ -115,10 +116,8 @@ def measure_normalisation_margins(
         "sequences",
         quiet,
     )
-    here, moves = (
-        valid[:, frames],
-        np.pad(valid, ((0, 0), (0, 1)))[:, np.asarray(frames) + 1],
-    )
+    here = valid[:, frames]
+    moves = np.pad(valid, ((0, 0), (0, 1)))[:, np.asarray(frames) + 1]
 
     weights = {
         name: value.numpy()
@@ -143,10 +142,8 @@ def measure_normalisation_margins(
                     values, _QUANTILES, method="inverted_cdf"
                 )
         if moves[job]:
-            flips[job], turns[job] = (
-                (measures["flip_ratio"] > 1).mean(),
-                ((xi[0] * xi[1]).sum(axis=-1) < 0).mean(),
-            )
+            flips[job] = (measures["flip_ratio"] > 1).mean()
+            turns[job] = ((xi[0] * xi[1]).sum(axis=-1) < 0).mean()
     for name, values in quantiles.items():
         meaning = dimensionless(f"quantiles over sequences: {_MEASURES[name]}")
         data[f"xi_{name}"] = (("run", "step", "quantile"), values, meaning)
@@ -221,10 +218,9 @@ def _all_frames(
     )
     for run, count in enumerate(valid.sum(axis=1)):
         some = {"run": run, "step": slice(count)}
-        first, second = (
-            item.isel(some).values.astype(np.float64) for item in (embedding, position)
-        )
-        x = _sums(first, second, s)
+        tokens = embedding.isel(some).values.astype(np.float64)
+        positions = position.isel(some).values.astype(np.float64)
+        x = _sums(tokens, positions, s)
         smallest[run, :count] = np.linalg.norm(x, axis=-1).min(axis=(-2, -1))
         largest[run, : max(0, count - 1)] = flip_ratios(x[:-1], x[1:]).max(
             axis=(-2, -1)

@@ -45,7 +45,8 @@ def largest_loss_falls(loss: np.ndarray, guess: float) -> tuple[np.ndarray, np.n
     falls = lowest[..., :-1] - lowest[..., 1:]
     if not falls.shape[-1]:
         return np.full(lowest.shape[:-1], -1), np.zeros(lowest.shape[:-1])
-    index, fall = falls.argmax(axis=-1), falls.max(axis=-1)
+    index = falls.argmax(axis=-1)
+    fall = falls.max(axis=-1)
     return np.where(fall > 0, index, -1), fall
 
 

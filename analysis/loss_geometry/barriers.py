@@ -19,9 +19,9 @@ import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
 from analysis.linearization.frame_results import model_attributes
+from analysis.linearization.training_loss import training_model
 from analysis.loss_geometry.frame_measures import few_threads
 from analysis.loss_geometry.parameter_planes import losses_at
-from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import labelled
 from analysis.output.tables import Column
 from dynamics.recording.model_file import ModelFile
@@ -100,7 +100,8 @@ def loss_barriers(
     loss = np.full((2, len(pairs), points), np.nan)  # (matched, pair, fraction)
     with few_threads(models[0], points), torch.no_grad():
         for pair, (first, second) in enumerate(pairs):
-            model, beginning = models[first], (rows[first], buffers[first])
+            model = models[first]
+            beginning = (rows[first], buffers[first])
             ends = [(rows[second], buffers[second])]
             if units:
                 ends.append(match_units(model, beginning, ends[0], units))
@@ -163,18 +164,11 @@ def match_units(
 ) -> State:
     """The second state after a permutation of its hidden units: the one for which the
     inner product of the units' parameters with those of the first state is largest."""
-    target, weights = model.unflatten(first[0]), model.unflatten(second[0])
+    target = model.unflatten(first[0])
+    weights = model.unflatten(second[0])
     axes = {name: axis for name, axis in units.items() if name in weights}
-    first_units, second_units = (
-        torch.cat(
-            [
-                by_name[name].movedim(axis, 0).reshape(model.shapes[name][axis], -1)
-                for name, axis in axes.items()
-            ],
-            dim=1,
-        )
-        for by_name in (target, weights)
-    )
+    first_units = _unit_weights(model, target, axes)
+    second_units = _unit_weights(model, weights, axes)
     products = first_units @ second_units.T
     _, order = linear_sum_assignment(products.numpy(), maximize=True)
     state = weights | second[1]
@@ -182,6 +176,17 @@ def match_units(
         state[name] = state[name].index_select(axis, torch.from_numpy(order))
     row = torch.cat([state[name].reshape(-1) for name in model.shapes])
     return row, {name: state[name] for name in second[1]}
+
+
+def _unit_weights(
+    model: RecordedModel, weights: Mapping[str, torch.Tensor], axes: Units
+) -> torch.Tensor:
+    """The parameters of each hidden unit, (unit, parameter)."""
+    rows = [
+        weights[name].movedim(axis, 0).reshape(model.shapes[name][axis], -1)
+        for name, axis in axes.items()
+    ]
+    return torch.cat(rows, dim=1)
 
 
 BARRIER_COLUMNS = [

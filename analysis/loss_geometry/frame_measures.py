@@ -17,9 +17,9 @@ from analysis.linearization.frame_results import (
     model_attributes,
     valid_jobs,
 )
-from analysis.linearization.hessians import lanczos
-from analysis.linearization.model_spectrum import model_hessian
-from analysis.loss_geometry.training_loss import training_model
+from analysis.linearization.loss_operators import hessian_operator
+from analysis.linearization.operator_spectra import largest_eigenvalue
+from analysis.linearization.training_loss import training_model
 from analysis.output.results import results_until_interrupted
 from dynamics.networks.threads import single_torch_thread
 from dynamics.recording.model_file import ModelFile
@@ -30,8 +30,6 @@ from dynamics.recording.model_loss import (
 
 SMALL = 2**22
 """Bytes of tensors at work below which one thread of torch is faster."""
-TOLERANCE, BASIS = 1e-5, 40
-"""Relative accuracy of the sharpness, and number of Lanczos vectors."""
 
 
 def measure_frames(
@@ -64,7 +62,8 @@ def measure_frames(
     model = models(0)
 
     def measure_finite(job: tuple[int, int]) -> Mapping[str, Any] | None:
-        model, frame = models(job[0]), frames[job[1]]
+        model = models(job[0])
+        frame = frames[job[1]]
         row = model.row(0, frame)
         loss, gradient = mean_value_and_gradient(model.losses(0, frame), row)
         if not (math.isfinite(loss) and gradient.isfinite().all()):
@@ -128,9 +127,7 @@ def sharpness(
     """
 
     def measure(model: RecordedModel, frame: int) -> dict[str, float]:
-        product = model_hessian(model, 0, frame)
-        pair = lanczos(product, model.size, 1, "LA", TOLERANCE, BASIS)
-        return {"sharpness": float(pair.values[0])}
+        return {"sharpness": largest_eigenvalue(hessian_operator(model, 0, frame))}
 
     variables = {"sharpness": "largest eigenvalue of the Hessian"}
     result = measure_frames(trajectory, frames, measure, variables, functions=functions)

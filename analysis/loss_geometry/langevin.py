@@ -78,7 +78,8 @@ def sample_losses(
         step_size = step_size / 2
     noise_scale = math.sqrt(step_size) * moving
     drift_scale = step_size / 2 * moving
-    beta_n, everything = options.beta_n(examples), torch.arange(examples)
+    beta_n = options.beta_n(examples)
+    everything = torch.arange(examples)
     reference = loss(center, everything)
     excess = np.empty((chains, options.draws))
     shape = (options.chains, len(center))

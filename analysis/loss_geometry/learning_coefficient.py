@@ -13,7 +13,6 @@ below gamma do not count."""
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -24,21 +23,20 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.linearization.curvature_operators import matching_parameters
 from analysis.linearization.frame_results import Variables
-from analysis.linearization.hessians import lanczos
-from analysis.linearization.model_spectrum import model_hessian
+from analysis.linearization.loss_operators import hessian_operator
+from analysis.linearization.operator_spectra import largest_magnitude
+from analysis.linearization.training_loss import ExampleLoss, training_model
 from analysis.loss_geometry.frame_measures import few_threads, measure_frames
 from analysis.loss_geometry.langevin import (
     ChainOptions,
     effective_draws,
     sample_losses,
 )
-from analysis.loss_geometry.training_loss import ExampleLoss, training_model
 from analysis.output.results import labelled
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel
-from dynamics.recording.quantities import near_names
-from dynamics.settings import SettingsError
 
 _VARIABLES: Variables = {
     "llc": "local learning coefficient, mean of the chains",
@@ -223,11 +221,12 @@ class FrameChains:
         self, model: RecordedModel, frame: int, layers: Sequence[str] = ()
     ) -> None:
         self.loss = ExampleLoss(model, frame)
-        self.model, self.frame = model, frame
+        self.model = model
+        self.frame = frame
         model.check_derivatives(0, frame)
         self.row = model.row(0, frame)
         self.stream = int(model.trajectory["step"][frame])
-        self.free = free_parameters(model, layers)
+        self.free = torch.from_numpy(matching_parameters(model.shapes, layers))
 
     def describe_cost(self, options: ChainOptions, count: int) -> str:
         """The expected time of `count` frames, from some steps of the chains."""
@@ -248,13 +247,8 @@ class FrameChains:
         NaN if the loss has no finite Hessian."""
         if options.step_size is not None:
             return options.step_size
-        product = model_hessian(self.model, 0, self.frame)
-
-        def apply(vector: torch.Tensor) -> torch.Tensor:
-            return product(vector * self.free) * self.free
-
-        pairs = lanczos(apply, len(self.row), 1, "LM", 1e-2, 20)
-        largest = float(np.abs(pairs.values[0]))
+        hessian = hessian_operator(self.model, 0, self.frame)
+        largest = largest_magnitude(hessian.scaled(self.free.double().numpy()))
         strength = options.beta_n(self.loss.examples) * largest + options.localisation
         return STABLE / strength
 
@@ -326,16 +320,3 @@ def summarise_chains(trace: np.ndarray) -> dict[str, float]:
         "effective_draws": float(effective.sum()),
         "drift": float(change / change_error) if change_error > 0 else 0.0,
     }
-
-
-def free_parameters(model: RecordedModel, layers: Sequence[str]) -> torch.Tensor:
-    """Which flat parameters have names that match a pattern, (parameter,) bool; all
-    without patterns. Raises SettingsError."""
-    for pattern in layers:
-        if not fnmatch.filter(model.shapes, pattern):
-            raise SettingsError("layers", pattern, near_names(pattern, model.shapes))
-    parts = []
-    for name, length in zip(model.shapes, model.lengths, strict=True):
-        matches = any(fnmatch.fnmatch(name, pattern) for pattern in layers)
-        parts.append(torch.full((length,), matches or not layers))
-    return torch.cat(parts)

@@ -11,17 +11,19 @@ arXiv 1711.04623)."""
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import xarray as xr
 
+from analysis.linearization.curvature_operators import CurvatureOperator
 from analysis.linearization.frame_results import Variables
-from analysis.linearization.hessians import lanczos
-from analysis.linearization.model_spectrum import model_hessian
+from analysis.linearization.loss_operators import hessian_operator
+from analysis.linearization.operator_spectra import movement_fractions, spectrum_ends
+from analysis.linearization.training_loss import ExampleLoss
 from analysis.loss_geometry.frame_measures import measure_frames
-from analysis.loss_geometry.training_loss import ExampleLoss
+from analysis.statistics.division import ratio
 from dynamics.networks.derivatives import mapped_gradient, value_and_gradient
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel
@@ -47,8 +49,12 @@ _VARIABLES: Variables = {
 }
 CHUNK = 2**25
 """Numbers in the gradients that are computed at once."""
-TOLERANCE, BASIS = 1e-4, 20
-"""Accuracy of the Hessian's eigenvectors, and Lanczos vectors for each."""
+TOLERANCE = 1e-4
+"""Accuracy of the Hessian's eigenvectors, relative to the largest magnitude."""
+BASIS = 20
+"""Number of Lanczos vectors for each."""
+LEAST_BASIS = 40
+"""Least number of Lanczos vectors."""
 
 
 def gradient_noise(
@@ -138,10 +144,56 @@ def example_gradients(
     return gradients.double().numpy()
 
 
+class NoiseAlignment(NamedTuple):
+    """How noise lies to the leading eigenvectors of an operator."""
+
+    eigenvalues: np.ndarray
+    """Largest eigenvalues of the operator, descending, (mode,)"""
+    vectors: np.ndarray
+    """Their eigenvectors, (parameter, mode)"""
+    powers: np.ndarray
+    """v . C v of each, with the covariance C of the noise, (mode,)"""
+
+
+def noise_alignment(
+    operator: CurvatureOperator, noise: np.ndarray, modes: int
+) -> NoiseAlignment:
+    """The alignment of noise with the leading eigenvectors of an operator.
+
+    Parameters
+    ----------
+    operator : CurvatureOperator
+        Symmetric, such as the Hessian.
+    noise : array, (example, parameter)
+        Deviations from the mean over the square root of the number of examples: their
+        covariance is C = noise^T noise.
+    modes : int
+        Number of eigenvectors.
+
+    Returns
+    -------
+    NoiseAlignment
+
+    Examples
+    --------
+    >>> from analysis.linearization import CurvatureOperator
+    >>> scale = np.array([4.0, 3.0, 2.0, 1.0])
+    >>> hessian = CurvatureOperator({"w": (4,)}, scale.__mul__)
+    >>> noise_alignment(hessian, np.array([[2.0, 1.0, 0.0, 0.0]]), 2).powers.round(6)
+    array([4., 1.])
+    """
+    basis = max(LEAST_BASIS, BASIS * modes)
+    pairs = spectrum_ends(operator, modes, "LA", TOLERANCE, basis)
+    vectors = pairs.vectors[:, ::-1]
+    powers = np.square(noise @ vectors).sum(axis=0)
+    return NoiseAlignment(pairs.values[::-1], vectors, powers)
+
+
 def _measure_frame(
     model: RecordedModel, frame: int, count: int, modes: int
 ) -> dict[str, Any]:
-    loss, row = ExampleLoss(model, frame), model.row(0, frame)
+    loss = ExampleLoss(model, frame)
+    row = model.row(0, frame)
     indices = torch.arange(loss.examples)
     if count < loss.examples:
         generator = torch.Generator().manual_seed(0)
@@ -153,28 +205,21 @@ def _measure_frame(
     gram = noise @ noise.T if len(noise) < len(row) else noise.T @ noise
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)
     eigenvalues = np.pad(eigenvalues, (0, max(0, modes - len(gram))))
-    product = model_hessian(model, 0, frame)
-    pairs = lanczos(product, len(row), modes, "LA", TOLERANCE, max(40, BASIS * modes))
-    vectors = pairs.vectors[:, ::-1]
-    along = np.square(noise @ vectors).sum(axis=0)
-    trace, squared = eigenvalues.sum(), float(mean @ mean)
+    hessian = noise_alignment(hessian_operator(model, 0, frame), noise, modes)
+    trace = eigenvalues.sum()
+    squared = float(mean @ mean)
     return {
         "loss": float(loss(row)),
         "gradient_size": np.sqrt(squared),
         "noise_trace": trace,
-        "noise_scale": _ratio(trace, squared),
-        "noise_rank": _ratio(trace**2, np.square(eigenvalues).sum()),
-        "noise_along_hessian": _ratio(along.sum(), trace),
-        "gradient_along_hessian": _ratio(np.square(mean @ vectors).sum(), squared),
+        "noise_scale": ratio(trace, squared),
+        "noise_rank": ratio(trace**2, np.square(eigenvalues).sum()),
+        "noise_along_hessian": ratio(hessian.powers.sum(), trace),
+        "gradient_along_hessian": movement_fractions(hessian.vectors, mean).sum(),
         "noise_eigenvalue": eigenvalues[:modes],
-        "hessian_eigenvalue": pairs.values[::-1],
-        "alignment": along / eigenvalues[0] if eigenvalues[0] > 0 else np.nan * along,
+        "hessian_eigenvalue": hessian.eigenvalues,
+        "alignment": ratio(hessian.powers, eigenvalues[0]),
     }
-
-
-def _ratio(value: float, divisor: float) -> float:
-    """A ratio; NaN, not defined, for a divisor of 0."""
-    return float(value / divisor) if divisor > 0 else np.nan
 
 
 def _check_mean(mean: np.ndarray, gradient: np.ndarray) -> None:

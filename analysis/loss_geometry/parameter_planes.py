@@ -15,8 +15,8 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.linearization.frame_results import model_attributes
+from analysis.linearization.training_loss import training_model
 from analysis.loss_geometry.frame_measures import few_threads
-from analysis.loss_geometry.training_loss import training_model
 from analysis.output.results import labelled, results_until_interrupted
 from analysis.output.tables import Column
 from analysis.statistics.division import ratio
@@ -88,11 +88,10 @@ def random_plane(model: RecordedModel, row: torch.Tensor, seed: int) -> Plane:
             if weights.ndim < 2:
                 pieces.append(torch.zeros(weights.numel()).to(row))
                 continue
-            norms, lengths = (
-                filters.flatten(1).norm(dim=1, keepdim=True)
-                for filters in (weights, piece)
-            )
-            pieces.append((piece.flatten(1) * norms / lengths).flatten())
+            filters = piece.flatten(1)
+            norms = weights.flatten(1).norm(dim=1, keepdim=True)
+            lengths = filters.norm(dim=1, keepdim=True)
+            pieces.append((filters * norms / lengths).flatten())
         directions.append(torch.cat(pieces))
     return Plane(row, torch.stack(directions), np.full(2, np.nan))
 

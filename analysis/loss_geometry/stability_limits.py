@@ -1,36 +1,23 @@
 """The edge of stability: sharpness over the limit beyond which an optimizer is unstable,
-for gradient descent and for Adam.
-
-Gradient descent with the learning rate lr is unstable along an eigenvector of the
-Hessian H whose eigenvalue exceeds 2 / lr (Cohen et al. 2021, arXiv 2103.00065). Adam is
-unstable if the largest eigenvalue of P^-1/2 H P^-1/2 exceeds 2 (1 + beta1) / ((1 -
-beta1) lr), with P = (1 - beta1^t) (sqrt(v) + eps) after t updates of Adam and its
-bias-corrected second moments v (Cohen et al. 2022, arXiv 2207.14484). Parameters with
-learning rates lr_i of their own scale H_ij by sqrt(lr_i lr_j) / lr."""
+for gradient descent and for Adam (`analysis.linearization.optimizer_limits`)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
 
 from analysis.linearization.frame_results import Variables
-from analysis.linearization.model_spectrum import (
-    adam_scale,
-    model_hessian,
-    spectrum_ends,
-    stability_rates,
+from analysis.linearization.loss_operators import (
+    hessian_operator,
+    preconditioned_operator,
 )
-from analysis.loss_geometry.frame_measures import BASIS, TOLERANCE, measure_frames
-from dynamics.branching import open_source, states_at
-from dynamics.networks.from_trajectory import network_of
+from analysis.linearization.operator_spectra import largest_eigenvalue
+from analysis.linearization.optimizer_limits import stability_rates, with_moments
+from analysis.loss_geometry.frame_measures import measure_frames
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel, mean_value_and_gradient
-from dynamics.recording.quantities import MOMENT_UPDATES, SECOND_MOMENT
-from dynamics.settings import RecordedSettings
 
-_MOMENT = "exp_avg_sq"
 _VARIABLES: Variables = {
     "loss": "training loss",
     "sharpness": "largest eigenvalue of the Hessian of the training loss",
@@ -83,12 +70,6 @@ def edge_of_stability(
     >>> bool(result["relative_preconditioned"][0, 1] > 0)
     True
     """
-    selected = trajectory.isel(step=list(frames))
-    if trajectory.attrs["system"] != RecordedSettings.system:
-        moments, updates = moments_and_updates(trajectory, frames)
-        selected = selected.assign(moments).assign_coords(
-            {MOMENT_UPDATES: ("step", updates)}
-        )
 
     def before(model: RecordedModel, frame: int, count: int) -> None:
         if log is not None:
@@ -96,19 +77,15 @@ def edge_of_stability(
             log("            the largest eigenvalues of two matrices")
 
     def measure(model: RecordedModel, frame: int) -> dict[str, float]:
-        row, losses = model.row(0, frame), model.losses(0, frame)
-        hessian = model_hessian(model, 0, frame)
+        loss, _ = mean_value_and_gradient(model.losses(0, frame), model.row(0, frame))
         rates = stability_rates(model, 0, frame)
-        root = torch.ones(model.size).double() if rates.root is None else rates.root
-        scale = adam_scale(model, 0, frame)
-        sharpness, preconditioned = (
-            np.nan
-            if factor is None
-            else _largest_eigenvalue(hessian, root * factor, model.size)
-            for factor in (torch.ones(model.size).double(), scale)
-        )
+        hessian = hessian_operator(model, 0, frame)
+        scaled = hessian if rates.root is None else hessian.scaled(rates.root)
+        sharpness = largest_eigenvalue(scaled)
+        adam = preconditioned_operator(hessian, model, 0, frame)
+        preconditioned = np.nan if adam is None else largest_eigenvalue(adam)
         return {
-            "loss": float(mean_value_and_gradient(losses, row)[0]),
+            "loss": loss,
             "sharpness": sharpness,
             "relative_sharpness": sharpness * rates.rate / 2,
             "preconditioned_sharpness": preconditioned,
@@ -116,63 +93,10 @@ def edge_of_stability(
         }
 
     return measure_frames(
-        selected,
+        with_moments(trajectory, frames),
         range(len(frames)),
         measure,
         _VARIABLES,
         functions=functions,
         before=before,
     )
-
-
-def _largest_eigenvalue(
-    product: Callable[[torch.Tensor], torch.Tensor], factor: torch.Tensor, size: int
-) -> float:
-    """The largest eigenvalue of a matrix whose rows and columns are multiplied by a
-    factor (parameter,)."""
-    pairs, _ = spectrum_ends(
-        lambda vector: factor * product(factor * vector),
-        size,
-        1,
-        "LA",
-        TOLERANCE,
-        BASIS,
-    )
-    return float(pairs.values[-1])
-
-
-Moments = dict[str, tuple[tuple[str, ...], np.ndarray]]
-"""Second moments of Adam, as variables ``second_moment.NAME`` (run, step, ...)."""
-
-
-def second_moments(trajectory: xr.Dataset, frames: Sequence[int]) -> Moments:
-    """The first value of `moments_and_updates`."""
-    return moments_and_updates(trajectory, frames)[0]
-
-
-def moments_and_updates(
-    trajectory: xr.Dataset, frames: Sequence[int]
-) -> tuple[Moments, np.ndarray]:
-    """The bias-corrected second moments of Adam at some frames of a network of this
-    package, as in recordings, and the number of updates that they have received,
-    (step,); empty and 0 for another optimizer. Raises as `dynamics.replay` does."""
-    network: Any = network_of(trajectory)
-    if network.settings.optimizer == "sgd":
-        return {}, np.zeros(len(frames), int)
-    steps = trajectory["step"].values[list(frames)].tolist()
-    rows, updates = [], []
-    seeds = trajectory["seed"].values
-    states: Any = states_at(open_source(trajectory), seeds, steps, [])
-    for state in states:
-        moments = state.moments.get(_MOMENT, np.zeros_like(state.weights))
-        updates.append(state.updates)
-        rows.append(moments / (1 - network.settings.beta2 ** max(1, state.updates)))
-    flat = np.split(np.stack(rows, axis=1), np.cumsum(network.lengths)[:-1], axis=-1)
-    variables = {}
-    for (name, dims), values in zip(network.variables.items(), flat, strict=True):
-        shape = (*values.shape[:2], *(trajectory.sizes[dim] for dim in dims))
-        variables[f"{SECOND_MOMENT}{name}"] = (
-            ("run", "step", *dims),
-            values.reshape(shape),
-        )
-    return variables, np.array(updates)

@@ -20,7 +20,7 @@ PACKAGES = {
     "analysis.forces": "force audit, alignment",
     "analysis.transitions": "plateaus, drops, spikes and their causes",
     "analysis.clustering_heads": "circuits of sparse modular addition",
-    "analysis.linearization": "Hessians and force Jacobians",
+    "analysis.linearization": "Hessians, force Jacobians and other operators of curvature",
     "analysis.progress_measures": (
         "how a network generalises: frequencies, restricted loss, phases"
     ),

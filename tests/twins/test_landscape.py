@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis import plots
+from analysis.linearization import training_model
 from analysis.loss_geometry import loss_barriers, loss_landscape
 from analysis.loss_geometry.parameter_planes import random_plane
-from analysis.loss_geometry.training_loss import training_model
 from tests.twins.differences import examples, is_drawn, same
 from tests.twins.networks import (
     NAMES,

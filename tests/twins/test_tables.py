@@ -435,8 +435,8 @@ def test_a_csv_has_the_numbers_of_the_rows(tmp_path):
         ),
         (
             "edge",
-            loss_geometry.median_table(edge, medians),
-            loss_geometry.median_columns(medians),
+            linearization.median_table(edge, medians),
+            linearization.median_columns(medians),
         ),
     ):
         path = tmp_path / f"{name}.csv"
@@ -456,7 +456,7 @@ def test_a_csv_has_the_numbers_of_the_rows(tmp_path):
                 else:
                     same(name, float(row[key]), value, 1e-12)
     for k, row in enumerate(
-        loss_geometry.median_table(edge, medians).to_dict("records")
+        linearization.median_table(edge, medians).to_dict("records")
     ):
         for variable in medians:
             values = edge[variable].values[:, k]

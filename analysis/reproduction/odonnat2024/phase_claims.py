@@ -19,8 +19,8 @@ from tqdm import tqdm
 
 from analysis.clustering_heads import learning_phases
 from analysis.clustering_heads.clusters import CLUSTER_LINK
-from analysis.linearization.hessians import training_objective
 from analysis.linearization.network_curvature import flat_weight_pairs
+from analysis.linearization.training_loss import training_objective
 from analysis.reproduction import estimates
 from analysis.reproduction.claim import Claim, Number, Sign, exact_number
 from analysis.reproduction.estimates import Estimate

@@ -14,8 +14,8 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
-from analysis.linearization.hessians import training_objective
 from analysis.linearization.network_curvature import flat_weight_pairs, loss_curvature
+from analysis.linearization.training_loss import training_objective
 from analysis.reproduction import estimates
 from analysis.reproduction.claim import Claim, Number, Sign
 from analysis.reproduction.estimates import Estimate

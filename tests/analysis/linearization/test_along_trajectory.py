@@ -91,7 +91,8 @@ def test_stability_kinds_of_planted_spectra(rates, count, kind):
 )
 def test_stability_kinds_do_not_depend_on_the_unit_of_time(rates, scale):
     rates = np.round(np.array(rates), 3)
-    modes, scaled = sorted_eigenmodes(rates), sorted_eigenmodes(scale * rates)
+    modes = sorted_eigenmodes(rates)
+    scaled = sorted_eigenmodes(scale * rates)
     assert_array_equal(stability_kinds(modes), stability_kinds(scaled))
     growing = (rates > 1e-6 * np.abs(rates).max()).sum()
     assert (
@@ -126,7 +127,8 @@ def test_all_systems_have_the_same_variables(system):
     result = linearize_trajectory(
         simulate(SYSTEMS[system], runs=3, steps=4, every=2), [0, 1, 2]
     )
-    growth, rotation = result["growth_rate"].values, result["rotation_rate"].values
+    growth = result["growth_rate"].values
+    rotation = result["rotation_rate"].values
     assert result["growth_rate"].dims == ("run", "step", "mode")
     assert (np.diff(growth, axis=-1) <= 0).all()
     if system != "particles":
@@ -185,10 +187,8 @@ def test_movement_fractions_at_an_escape_are_those_of_its_frame():
     trajectory["loss"].loc[{"split": "train"}] = 9.0
     trajectory["loss"].loc[{"split": "train", "step": slice(6, 8)}] = 0.5
     trajectory["loss"].values[1] = 9.0
-    result, whole = (
-        measure_plateau_escapes(trajectory),
-        network_curvature.loss_curvature(trajectory, [2]),
-    )
+    result = measure_plateau_escapes(trajectory)
+    whole = network_curvature.loss_curvature(trajectory, [2])
     assert_array_equal(result["escape_step"], [4, -1, 4])
     assert_allclose(result["escape_fall"], [np.log(5) - 0.5, 0, np.log(5) - 0.5])
     for name in ("lowest_share", "negative_share", "negative_chance", "highest_share"):

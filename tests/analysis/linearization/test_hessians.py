@@ -1,34 +1,26 @@
-"""Hessians in closed form against products with vectors, curvlinops and finite
-differences; curvature of a run."""
+"""Hessians in closed form against those of torch; curvature of a run."""
 
 import numpy as np
 import pytest
 import torch
-from curvlinops import HessianLinearOperator
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from analysis.linearization import clustering_head_hessian, hessians, network_curvature
-from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
-from analysis.linearization.hessians import (
-    dense_hessian,
-    extreme_eigenpairs,
+from analysis.linearization import (
+    clustering_head_hessian,
+    network_curvature,
     training_objective,
 )
-from analysis.linearization.network_curvature import (
-    flat_weight_pairs,
-    loss_curvature,
-    movement_fractions,
-)
+from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
+from analysis.linearization.network_curvature import flat_weight_pairs, loss_curvature
 from dynamics import (
     ModularSettings,
     SparseSettings,
     simulate,
 )
 from dynamics.networks import ClusteringHead, ConstantAttention
-from dynamics.tasks import all_pairs, sample_sequences, sparse_sum, training_pairs
 
 TRAINED = SparseSettings(data=64, hidden=4, lr=0.02)
 
@@ -55,50 +47,9 @@ def off(result, expected):
 
 
 def closed_form_error(network, row, seed=0):
-    """Difference between the Hessian in closed form and that of products with unit
-    vectors."""
+    """Difference between the Hessian in closed form and that of torch."""
     objective = training_objective(network, seed)
-    return off(objective.hessian(row), dense_hessian(objective.loss, row))
-
-
-class Module(torch.nn.Module):
-    """A network at some weights, as curvlinops takes it."""
-
-    def __init__(self, network, row):
-        super().__init__()
-        self.network, self.weights = (
-            network,
-            torch.nn.ParameterDict(network.unflatten(row.clone())),
-        )
-
-    def forward(self, inputs):
-        return self.network.logits(
-            {name: self.weights[name] for name in self.network.variables}, inputs
-        )
-
-
-def by_curvlinops(network, seed, row):
-    """The Hessian of the mean cross-entropy over the whole training split, repeated
-    sequences and all."""
-    s, seeds = network.settings, np.array([seed])
-    if isinstance(network, ConstantAttention):
-        inputs = torch.from_numpy(
-            all_pairs(s.n)[training_pairs(s.n, s.train_pairs, seeds)[0]]
-        )
-        target = network.target(inputs)
-    else:
-        drawn = sample_sequences(s, seeds, "train")[0]
-        inputs, target = (
-            torch.from_numpy(drawn.astype(np.int64)),
-            torch.from_numpy(sparse_sum(drawn, s)),
-        )
-    module = Module(network, row)
-    parameters = [module.weights[name] for name in network.variables]
-    loss = torch.nn.CrossEntropyLoss()
-    operator = HessianLinearOperator(
-        module, loss, parameters, [(inputs, target)], check_deterministic=False
-    )
-    return operator @ torch.eye(len(row), dtype=torch.float64)
+    return off(objective.hessian(row), torch.func.hessian(objective.loss)(row))
 
 
 # ------------------------------------------------------------------------- VC's network
@@ -124,12 +75,12 @@ VARIANTS = [
         ModularSettings(),
     ],
 )
-def test_hessians_in_closed_form_are_those_of_curvlinops(settings):
+def test_hessians_in_closed_form_are_those_of_torch(settings):
     network = network_for(settings)
     row = somewhere(network)
     result = training_objective(network, 3).hessian(row)
-    assert torch.equal(result, result.T) or off(result, result.T) < 1e-14
-    assert off(result, by_curvlinops(network, 3, row)) < 1e-12
+    assert off(result, result.T) < 1e-14
+    assert closed_form_error(network, row, 3) < 1e-12
 
 
 @given(
@@ -145,7 +96,7 @@ def test_hessians_in_closed_form_are_those_of_curvlinops(settings):
     seed=st.integers(0, 99),
 )
 @examples(max_examples=25)
-def test_hessians_of_small_heads_are_those_of_products(
+def test_hessians_of_small_heads_are_those_of_torch(
     vocab, more, length, dim, hidden, norm, activation, biases, bias, seed
 ):
     settings = SparseSettings(
@@ -170,7 +121,8 @@ def test_the_hessian_does_not_depend_on_the_number_of_sequences_held_at_a_time(
     monkeypatch,
 ):
     network = ClusteringHead(SparseSettings(data=100, hidden=4))
-    row, result = somewhere(network), training_objective(network, 1)
+    row = somewhere(network)
+    result = training_objective(network, 1)
     whole = result.hessian(row)
     for size in (3000, 1):
         monkeypatch.setattr(clustering_head_hessian, "_MAX_ARRAY_SIZE", size)
@@ -184,7 +136,8 @@ def test_the_hessian_is_exact_without_sequence_embeddings_and_for_large_logits(n
     network = ClusteringHead(
         SparseSettings(data=60, hidden=4, norm=norm, table=5, batch=60)
     )
-    zero, large = somewhere(network), somewhere(network)
+    zero = somewhere(network)
+    large = somewhere(network)
     zero[network.begins["value"] :][:4] = 0
     large[:10] *= 1000  # logits of hundreds: probabilities underflow to 0
     assert closed_form_error(network, zero) < 1e-12
@@ -200,10 +153,8 @@ def test_the_hessian_is_exact_without_sequence_embeddings_and_for_large_logits(n
 def test_the_loss_of_the_objective_is_the_recorded_one(settings):
     trajectory = simulate(settings, runs=2, seed=4, steps=6, every=3)
     network = network_for(settings)
-    rows, recorded = (
-        flat_weight_pairs(trajectory, network, [0, 1, 2]),
-        trajectory["loss"].sel(split="train").values,
-    )
+    rows = flat_weight_pairs(trajectory, network, [0, 1, 2])
+    recorded = trajectory["loss"].sel(split="train").values
     for run, frame in np.ndindex(2, 3):
         loss = training_objective(network, 4 + run).loss(
             torch.from_numpy(rows[run, frame, 0])
@@ -224,10 +175,8 @@ def test_the_loss_of_the_objective_is_the_recorded_one(settings):
 def test_derivatives_of_the_cross_entropy_are_those_of_autodiff(classes, scale, seed):
     generator = np.random.default_rng(seed)
     logits = torch.from_numpy(scale * generator.standard_normal((classes, 9)))
-    target, share = (
-        torch.from_numpy(generator.integers(0, classes, 9)),
-        torch.from_numpy(generator.random(9)),
-    )
+    target = torch.from_numpy(generator.integers(0, classes, 9))
+    share = torch.from_numpy(generator.random(9))
     error, root = cross_entropy_derivatives(logits, target, share)
     p = torch.softmax(logits, 0)
     expected = (
@@ -252,67 +201,6 @@ def test_products_with_the_own_transpose_are_added(rows, generator):
     assert_allclose(total, 1 + x @ x.T, atol=1e-12)
 
 
-def quadratic(matrix):
-    return lambda row: row @ matrix @ row / 2 + row.sum()
-
-
-def test_extreme_eigenpairs_and_the_trace_of_a_planted_hessian(generator):
-    values = np.concatenate(
-        [[-3.0, -2.0, -1.0], np.linspace(-0.1, 0.1, 114), [5.0, 6.0, 7.0]]
-    )
-    turn = np.linalg.qr(generator.standard_normal((120, 120)))[0]
-    matrix = torch.from_numpy((turn * values) @ turn.T)
-    loss, row = quadratic(matrix), torch.from_numpy(generator.standard_normal(120))
-    assert off(dense_hessian(loss, row), matrix) < 1e-13
-    result = extreme_eigenpairs(loss, row, 3)
-    assert_allclose(result.values, [-3, -2, -1, 5, 6, 7], atol=1e-10)
-    cosines = np.abs(
-        (np.asarray(result.vectors) * turn[:, [0, 1, 2, 117, 118, 119]]).sum(axis=0)
-    )
-    assert_allclose(cosines, 1, atol=1e-8)
-    estimate = hessians.estimate_trace(loss, row, 4000)
-    assert abs(estimate.value - values.sum()) < 4 * estimate.error
-    off_diagonal = (matrix**2).sum() - (torch.diag(matrix) ** 2).sum()
-    assert estimate.error == pytest.approx(
-        np.sqrt(2 * float(off_diagonal) / 4000), rel=0.1
-    )
-    exact = hessians.estimate_trace(
-        quadratic(torch.diag(torch.arange(1.0, 9.0, dtype=torch.float64))), row[:8]
-    )
-    assert (exact.value, exact.error) == (36, 0)
-    with pytest.raises(ValueError, match="count: found 60"):
-        extreme_eigenpairs(loss, row, 60)
-    with pytest.raises(ValueError, match="probes: found 1"):
-        hessians.estimate_trace(loss, row, 1)
-
-
-def test_eigenpairs_that_are_not_found_are_nan(generator, monkeypatch):
-    row = torch.from_numpy(generator.standard_normal(50))
-    flat = extreme_eigenpairs(lambda row: row.sum() + 0 * (row**2).sum(), row, 2)
-    assert_array_equal(flat.values, [0, 0, 0, 0])
-    assert np.isnan(flat.vectors).all()
-    monkeypatch.setattr(hessians, "_MAX_RESTARTS", 1)
-    square = torch.from_numpy(generator.standard_normal((400, 400)))
-    lost = extreme_eigenpairs(
-        quadratic(square + square.T), torch.ones(400, dtype=torch.float64), 2
-    )
-    assert np.isnan(lost.values).all()
-    assert lost.vectors.shape == (400, 4)
-    assert np.isnan(
-        extreme_eigenpairs(lambda row: (row**2).sum() * torch.nan, row, 1).values
-    ).all()
-
-
-def test_movement_fractions_are_squares_of_cosines(generator):
-    turn = np.linalg.qr(generator.standard_normal((9, 9)))[0]
-    result = movement_fractions(turn, 2 * turn[:, 3] - 1e-3 * turn[:, 5])
-    assert_allclose(result[[3, 5]], [1, 2.5e-7], rtol=1e-6)
-    assert movement_fractions(
-        turn, generator.standard_normal(9)
-    ).sum() == pytest.approx(1)
-    assert np.isnan(movement_fractions(turn, np.zeros(9))).all()
-
-
 # ------------------------------------------------------------------- along a trajectory
 
 
@@ -329,9 +217,8 @@ def test_spectra_layers_and_traces_are_those_of_the_hessian(trained):
     rows = flat_weight_pairs(trained, network, [0, 3])
     for run, frame in np.ndindex(3, 2):
         here = result.isel(run=run, step=frame)
-        hessian = dense_hessian(
-            training_objective(network, run).loss, torch.from_numpy(rows[run, frame, 0])
-        )
+        loss = training_objective(network, run).loss
+        hessian = torch.func.hessian(loss)(torch.from_numpy(rows[run, frame, 0]))
         values, vectors = np.linalg.eigh(hessian.numpy())
         assert_allclose(here["eigenvalue"], values, atol=1e-12 * values[-1])
         assert (here["trace"], here["sharpness"]) == pytest.approx(
@@ -386,10 +273,8 @@ def test_sharpness_accounts_for_learning_rates_of_layers(dense, monkeypatch):
     """Gradient descent with a step of its own for each layer is stable up to 2 / lr of
     the scaled Hessian."""
     settings = SparseSettings(data=64, hidden=4, mlp_lr_discount=0.05)
-    trajectory, network = (
-        simulate(settings, runs=1, steps=2, every=2),
-        ClusteringHead(settings),
-    )
+    trajectory = simulate(settings, runs=1, steps=2, every=2)
+    network = ClusteringHead(settings)
     monkeypatch.setattr(network_curvature, "_MAX_DENSE", dense)
     result = loss_curvature(trajectory, [1])
     row = torch.from_numpy(flat_weight_pairs(trajectory, network, [1])[0, 0, 0])

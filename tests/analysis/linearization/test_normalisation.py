@@ -46,11 +46,10 @@ def derivatives(x, norm):
 def test_derivatives_are_those_of_the_normalisation_of_the_network(
     norm, dim, seed, size
 ):
-    network, x = (
-        ClusteringHead(SparseSettings(norm=norm, dim=dim)),
-        point(dim, seed, size),
-    )
-    first, tensor = torch.func.jacrev(network.normalise), torch.from_numpy(x)
+    network = ClusteringHead(SparseSettings(norm=norm, dim=dim))
+    x = point(dim, seed, size)
+    first = torch.func.jacrev(network.normalise)
+    tensor = torch.from_numpy(x)
     expected = (first(tensor).numpy(), torch.func.jacrev(first)(tensor).numpy())
     for result, item in zip(derivatives(x, norm), expected, strict=True):
         assert_allclose(
@@ -62,22 +61,24 @@ def longer(x, norm):
     """N' and N'' by N = f(r) x in the longest floats there are, with no polar form: f δ
     + (f'/r) x x, and so on."""
     x = x.astype(np.longdouble)
-    r, dim = np.sqrt((x * x).sum()), len(x)
+    r = np.sqrt((x * x).sum())
+    dim = len(x)
     radius = np.sqrt(np.longdouble(dim)) if norm.startswith("rms") else np.longdouble(1)
     if norm.endswith("smooth"):
-        f, f1, f2 = radius * (3 * r - 2 * r * r), radius * (3 - 4 * r), -4 * radius
+        f = radius * (3 * r - 2 * r * r)
+        f1 = radius * (3 - 4 * r)
+        f2 = -4 * radius
     else:
         shift = (
             np.longdouble(NORMALISATION_EPSILON) * radius
             if norm == "rms"
             else np.longdouble(0)
         )
-        f, f1, f2 = (
-            radius / (r + shift),
-            -radius / (r + shift) ** 2,
-            2 * radius / (r + shift) ** 3,
-        )
-    eye, outer = np.eye(dim, dtype=np.longdouble), np.multiply.outer
+        f = radius / (r + shift)
+        f1 = -radius / (r + shift) ** 2
+        f2 = 2 * radius / (r + shift) ** 3
+    eye = np.eye(dim, dtype=np.longdouble)
+    outer = np.multiply.outer
     xx = outer(x, x)
     first = f * eye + f1 / r * xx
     sides = outer(eye, x) + np.swapaxes(outer(eye, x), 1, 2) + outer(x, eye)
@@ -94,7 +95,8 @@ def test_they_are_accurate_near_the_origin(norm, size):
 
 
 def test_derivatives_at_the_origin_and_norms_of_the_unit_form():
-    zero, origin = np.zeros(2), np.array(0.0)
+    zero = np.zeros(2)
+    origin = np.array(0.0)
     for norm in ("rms-smooth", "unit-smooth"):
         assert not any(derivative.any() for derivative in derivatives(zero, norm))
         assert normalisation_jacobian_norm(origin, norm, 2) == 0
@@ -108,7 +110,8 @@ def test_derivatives_at_the_origin_and_norms_of_the_unit_form():
     )  # counts as 0
     r = np.array([0, 1e-6, 0.5, 3.0])
     with np.errstate(divide="ignore"):
-        first, second = 1 / r, 2 / math.sqrt(3) / r**2
+        first = 1 / r
+        second = 2 / math.sqrt(3) / r**2
     assert_allclose(normalisation_jacobian_norm(r, "unit", 2), first)
     assert_allclose(normalisation_second_derivative_norm(r, "unit", 2), second)
 
@@ -134,10 +137,8 @@ def test_norms_are_those_of_the_arrays(norm, dim, seed, size):
 
 
 def test_a_point_may_flip_where_it_moves_farther_than_it_is():
-    x, moved = (
-        np.array([[1.0, 0], [1, 0], [0, 0], [0, 0]]),
-        np.array([[0.5, 0], [-1, 0], [0, 1], [0, 0]]),
-    )
+    x = np.array([[1.0, 0], [1, 0], [0, 0], [0, 0]])
+    moved = np.array([[0.5, 0], [-1, 0], [0, 1], [0, 0]])
     assert_array_equal(normalisation_margin.flip_ratios(x, moved), [0.5, 2, np.inf, 0])
 
 

@@ -1,25 +1,24 @@
-"""The edge of stability against dense matrices and torch's own moments."""
+"""The edge of stability against whole matrices."""
 
 import functools
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
 
 import dynamics
-from analysis.linearization.hessians import dense_hessian
+from analysis.linearization import training_model
+from analysis.linearization.optimizer_limits import with_moments
 from analysis.loss_geometry import (
     ChainOptions,
     edge_of_stability,
     gradient_noise,
     learning_coefficients,
     spectral_density,
-    training_model,
 )
-from analysis.loss_geometry.stability_limits import second_moments
 from dynamics import ModularSettings, SparseSettings
 from dynamics.networks.clustering_head import MLP_VARIABLES
+from dynamics.recording.quantities import SECOND_MOMENT
 
 SPARSE = SparseSettings(
     length=5, sparsity=2, data=64, batch=16, hidden=8, mlp_lr_discount=4.0
@@ -36,45 +35,21 @@ def trained(request, tmp_path_factory):
     )
 
 
-def torch_adam(trained, run, steps):
-    """The square gradients that torch.optim.Adam averages along the recorded run, from
-    replayed weights."""
-    settings = dynamics.read_settings(trained)
-    replayed = dynamics.replay(trained, run, 0, steps)
-    model = training_model(replayed, 0)
-    mean = torch.zeros(model.size, dtype=torch.float64)
-    for step in range(steps):
-        gradient = torch.func.grad(model.losses(0, step)[0])(model.row(0, step))
-        mean = settings.beta2 * mean + (1 - settings.beta2) * gradient**2
-    return mean.numpy() / (1 - settings.beta2**steps)
-
-
-def test_moments_are_means_of_squared_gradients():
-    settings = ModularSettings(n=5, hidden=6)
-    trained = dynamics.simulate(settings, runs=2, steps=24, every=8)
-    moments = second_moments(trained, [1, 3])
-    for run in range(2):
-        flat = [values[run, 1].ravel() for _, values in moments.values()]
-        expected = torch_adam(trained, run, 24)
-        assert_allclose(
-            np.concatenate(flat), expected, rtol=1e-3, atol=1e-7 * expected.max()
-        )
-
-
 def test_sharpness_is_that_of_dense_matrices(trained):
     settings = dynamics.read_settings(trained)
     result = edge_of_stability(trained, [0, 3])
-    moments = second_moments(trained, [3])
+    last = with_moments(trained, [3])
     for run in range(2):
-        model = training_model(trained, run)
+        model = training_model(last, run)
         rates = np.repeat(
             [0.25 if name in MLP_VARIABLES else 1.0 for name in model.shapes],
             model.lengths,
         )
-        hessian = dense_hessian(model.losses(0, 3)[0], model.row(0, 3)).numpy()
+        loss = model.losses(0, 0)[0]
+        hessian = torch.func.hessian(loss)(model.row(0, 0)).numpy()
         plain = np.linalg.eigvals(rates[:, None] * hessian).real.max()
-        flat = np.concatenate([v[run, 0].ravel() for _, v in moments.values()])
-        adam = (1 - settings.beta1**24) * (np.sqrt(flat.astype(np.float64)) + 1e-8)
+        moments = model.row(0, 0, SECOND_MOMENT).numpy()
+        adam = (1 - settings.beta1**24) * (np.sqrt(moments) + 1e-8)
         scaled = np.linalg.eigvals((rates / adam)[:, None] * hessian).real.max()
         at = result.isel(run=run, step=1)
         assert at["sharpness"] == pytest.approx(plain, rel=1e-4)

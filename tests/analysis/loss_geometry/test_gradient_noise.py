@@ -5,8 +5,9 @@ import pytest
 import torch
 
 import dynamics
-from analysis.linearization.hessians import dense_hessian
-from analysis.loss_geometry import gradient_noise, training_model
+from analysis import operator
+from analysis.linearization import training_model
+from analysis.loss_geometry import gradient_noise
 from dynamics import ModelFile, ModularSettings
 from dynamics.settings import SettingsError
 
@@ -33,7 +34,8 @@ def test_a_linear_model_has_the_noise_of_its_definition(linear):
     result = gradient_noise(trajectory, [0], modes=1, functions=functions)
     result = result.isel(run=0, step=0)
     weight = trajectory["parameter.weight"].values[0, 0, 0].astype(float)
-    x, y = INPUTS.numpy(), TARGETS.numpy()
+    x = INPUTS.numpy()
+    y = TARGETS.numpy()
     gradients = (x @ weight - y)[:, None] * x
     mean = gradients.mean(axis=0)
     covariance = np.cov(gradients.T, bias=True)
@@ -73,7 +75,7 @@ def test_a_network_has_the_noise_of_a_loop_over_its_pairs():
     noise = rows - rows.mean(axis=0)
     trace = np.square(noise).sum(axis=1).mean()
     assert result["noise_trace"] == pytest.approx(trace, rel=1e-9)
-    hessian = dense_hessian(model.losses(0, -1)[0], row).numpy()
+    hessian = operator(trained.isel(step=[-1])).matrix
     vectors = np.linalg.eigh(hessian)[1][:, -2:]
     along = np.square(noise @ vectors).sum() / np.square(noise).sum()
     assert result["noise_along_hessian"] == pytest.approx(along, rel=1e-3)

@@ -9,11 +9,11 @@ import xarray as xr
 from numpy.testing import assert_allclose
 
 import dynamics
+from analysis.linearization import training_model
 from analysis.loss_geometry import (
     loss_barriers,
     loss_landscape,
     parameter_planes,
-    training_model,
 )
 from analysis.loss_geometry.parameter_planes import losses_at, random_plane
 from analysis.plots import plot_landscape
@@ -179,8 +179,10 @@ def test_the_ends_of_a_line_have_buffers_of_their_own():
     """Two models with BatchNorm in eval mode, of which the second is the first one with
     its units in another order and other running statistics."""
     torch.manual_seed(0)
-    inputs, labels = torch.randn(12, 3), torch.randint(0, 3, (12,))
-    model, states = normalised_layers(), []
+    inputs = torch.randn(12, 3)
+    labels = torch.randint(0, 3, (12,))
+    model = normalised_layers()
+    states = []
     for path in ("first-0.pt", "second-0.pt"):
         model[1].running_mean.uniform_()
         states.append({name: p.clone() for name, p in model.state_dict().items()})

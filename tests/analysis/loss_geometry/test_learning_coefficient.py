@@ -7,13 +7,13 @@ from numpy.testing import assert_array_equal
 from scipy.integrate import dblquad
 
 import dynamics
+from analysis.linearization import training_model
 from analysis.loss_geometry import (
     ChainOptions,
     effective_draws,
     learning_coefficients,
     sample_losses,
     sharpness,
-    training_model,
 )
 from dynamics import ModelFile, ModularSettings, SparseSettings
 from dynamics.settings import SettingsError, TransformerSettings
@@ -35,7 +35,9 @@ def test_a_quadratic_minimum_has_its_closed_form():
     """Along a direction of curvature h, steps of size eps of the density of curvature
     k = beta h + gamma have the variance 1 / (k (1 - eps k / 4))."""
     curvature = torch.tensor([0.1, 1.0, 1.0, 4.0]).double()
-    beta, gamma, step_size = 1000.0, 100.0, 5e-5
+    beta = 1000.0
+    gamma = 100.0
+    step_size = 5e-5
     value, error = sampled(
         lambda row: (curvature * row**2).sum() / 2,
         torch.zeros(4).double(),
@@ -89,8 +91,10 @@ def test_a_deep_linear_network_has_the_value_of_aoyagi():
     Watanabe (2005), of 18 parameters."""
     u = torch.tensor([2.0, 1.0, 2.0]).double() / 3
     v = torch.tensor([1.0, -2.0, 2.0]).double() / 3
-    first, second = torch.zeros(3, 3).double(), torch.zeros(3, 3).double()
-    first[:, 0], second[0] = u, v
+    first = torch.zeros(3, 3).double()
+    second = torch.zeros(3, 3).double()
+    first[:, 0] = u
+    second[0] = v
 
     def loss(row):
         product = row[:9].view(3, 3) @ row[9:].view(3, 3)
@@ -184,7 +188,8 @@ def one_layer_with(batches):
 
 
 def test_tensors_that_examples_share_are_not_counted():
-    weights, inputs = torch.ones(3), torch.randn(20, 2)
+    weights = torch.ones(3)
+    inputs = torch.randn(20, 2)
     trajectory, functions = one_layer_with([(weights, inputs)])
     with pytest.raises(SettingsError, match="tensors of 3 and of 20 entries"):
         learning_coefficients(trajectory, [0], ChainOptions(1, 2, 0), functions)
@@ -213,7 +218,8 @@ def test_models_of_one_and_two_parameters(size):
         batches=lambda: [torch.zeros(10)],
     )
     trajectory = dynamics.collect_checkpoints(["few-0.pt"], model=functions)
-    beta, gamma = 50.0, 10.0
+    beta = 50.0
+    gamma = 10.0
     options = ChainOptions(64, 500, 100, 1e-3, gamma, beta)
     result = learning_coefficients(
         trajectory, [0], options, functions, dtype=torch.float64

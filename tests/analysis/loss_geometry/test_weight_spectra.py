@@ -25,7 +25,8 @@ def test_matrices_with_given_singular_values(tmp_path):
         torch.save({"m": matrix, "v": matrix.sum(0)}, f"model-{step}.pt")
     trajectory = dynamics.collect_checkpoints([tmp_path], weights=True)
     result = weight_spectra(trajectory, range(4), values=2).isel(run=0)
-    matrix, vector = result.sel(layer="m"), result.sel(layer="v")
+    matrix = result.sel(layer="m")
+    vector = result.sel(layer="v")
     assert matrix["singular_value"].values.tolist() == [[3, 3], [4, 3], [5, 3], [5, 3]]
     p = np.array([0.5, 0.3, 0.2])
     expected = [2, None, None, np.exp(-(p * np.log(p)).sum())]
@@ -42,7 +43,8 @@ def test_matrices_with_given_singular_values(tmp_path):
 
 def test_ranks_of_a_network():
     trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=20)
-    trained["status"][1], trained["last_step"][1] = 2, trained["step"].values[0]
+    trained["status"][1] = 2
+    trained["last_step"][1] = trained["step"].values[0]
     result = weight_spectra(trained, [0, -1])
     assert result["distance"][1].isnull().sum("layer").values.tolist() == [0, 5]
     values = np.linalg.svd(trained["hidden_weight"].values[0, -1], compute_uv=False)
@@ -74,7 +76,8 @@ def test_interrupted_spectra_have_the_frames_before(monkeypatch):
 
 def test_the_figure_of_a_diverged_run_shows_its_last_finite_frame():
     trained = dynamics.simulate(ModularSettings(n=5), runs=1, steps=30, every=10)
-    trained["status"][:], trained["last_step"][:] = 2, 10
+    trained["status"][:] = 2
+    trained["last_step"][:] = 10
     figure = plot_weight_spectra(weight_spectra(trained, range(4)))
     ranks = weight_spectra(trained, [1])["effective_rank"].squeeze()
     layer = str(ranks["layer"][int(np.argmax(ranks.values))].item())

@@ -1,6 +1,11 @@
 """The training loss of any trajectory with recorded weights, as a function of flat
 parameters: that of a network of this package on its training split, or that of a model
-file."""
+file.
+
+The loss of a network is the mean cross-entropy, without the L2 term or the weight decay
+of the optimizer: for CA over the training pairs of the run's seed, for VC over its
+training sequences. `training_objective` has the same loss with its Hessian in closed
+form, over the distinct sequences, weighted by how often they occur."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +21,10 @@ from torch.utils._pytree import (
     tree_unflatten,
 )
 
+from analysis.linearization.clustering_head_hessian import ClusteringHeadHessian
+from analysis.linearization.constant_attention_hessian import ConstantAttentionHessian
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import Network, network_of
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import ModelLoss, RecordedModel
@@ -30,6 +39,7 @@ from dynamics.settings import (
 )
 from dynamics.tasks import (
     all_pairs,
+    distinct_sequences,
     operation_pairs,
     operation_splits,
     sample_sequences,
@@ -105,7 +115,8 @@ def training_model(
 def training_batch(network: Network, seed: int) -> tuple[torch.Tensor, ...]:
     """The training split of the run with a seed: the arguments of `network.losses`
     after the weights, each (example, ...)."""
-    settings, seeds = network.settings, np.array([seed])
+    settings = network.settings
+    seeds = np.array([seed])
     if isinstance(settings, SparseSettings):
         tokens = sample_sequences(settings, seeds, "train")[0].astype(np.int64)
         targets = sparse_sum(tokens, settings)
@@ -115,6 +126,18 @@ def training_batch(network: Network, seed: int) -> tuple[torch.Tensor, ...]:
         return (torch.from_numpy(all_pairs(settings.n)[chosen]),)
     train, _ = operation_splits(settings, seeds)
     return (torch.from_numpy(operation_pairs(settings)[train[0]]),)
+
+
+def training_objective(
+    network: ConstantAttention | ClusteringHead, seed: int
+) -> ClusteringHeadHessian | ConstantAttentionHessian:
+    """The training loss of the run with a seed, with the methods `loss(row)` and
+    `hessian(row)` (exact)."""
+    if isinstance(network, ConstantAttention):
+        (pairs,) = training_batch(network, seed)
+        return ConstantAttentionHessian(network, pairs)
+    tokens, counts = distinct_sequences(network.settings, seed, "train")
+    return ClusteringHeadHessian(network, tokens, counts / counts.sum())
 
 
 class ExampleLoss:
