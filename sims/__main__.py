@@ -5,4 +5,5 @@ from pathlib import Path
 from analysis.command_line.command_list import print_commands
 
 if __name__ == "__main__":
-    print_commands(Path(__file__).parent)
+    package = Path(__file__).parent
+    print_commands(package, sorted(path.stem for path in package.glob("[!_]*.py")))

@@ -1,6 +1,7 @@
 """The pages of the analyses and the gallery: what they show works as it stands, on
 small files of the same names."""
 
+import itertools
 import os
 import re
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 
 import pytest
 
+from analysis.command_line.command_list import ANALYSIS_GROUPS
 from dynamics import ModularSettings, ParticleSettings, SparseSettings, simulate
 from tests.conftest import ROOT
 
@@ -57,14 +59,20 @@ def test_the_index_lists_every_page_and_every_analysis_has_one():
     index = (DOCS / "analyses" / "index.md").read_text()
     pages = {page.stem for page in PAGES} - {"index"}
     assert set(re.findall(r"\]\((\w[\w-]*)\.md\)", index)) == pages
-    assert (
-        set(re.findall(r"```\{toctree\}(.*?)```", index, re.DOTALL)[0].split()[1:])
-        == pages
-    )
-    others = {"__init__", "__main__", "explore", "film", "frame", "paper", "verify"}
-    assert {
-        command.stem for command in (ROOT / "analysis").glob("*.py")
-    } - others <= pages
+    others = {"explore", "film", "frame", "paper", "verify"}
+    sections = re.findall(r"^## (.*?)\n.*?```\{toctree\}(.*?)```", index, re.M | re.S)
+    assert [title for title, _ in sections] == list(ANALYSIS_GROUPS)
+    listed = []
+    for title, tree in sections:
+        names = tree.split()[1:]
+        assert set(ANALYSIS_GROUPS[title]) - others <= set(names)
+        listed += names
+    assert sorted(listed) == sorted(pages)
+
+
+def test_every_analysis_is_in_one_group():
+    commands = [path.stem for path in (ROOT / "analysis").glob("[!_]*.py")]
+    assert sorted(itertools.chain(*ANALYSIS_GROUPS.values())) == sorted(commands)
 
 
 def test_every_picture_is_in_the_gallery_with_its_lines():
