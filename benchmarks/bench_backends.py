@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from dynamics import cost_model
+from dynamics.ensemble import create_system
 from dynamics.kernels.compiling import numba_threads
 from dynamics.kernels.optimizers import moment_names
 from dynamics.kernels.simd import LANES_32
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import ModularSettings
-from dynamics.system_creation import create_system
 from dynamics.training.backends import Backend
 from dynamics.training.modular_backends import ModularBlasBackend, ModularSimdBackend
 

@@ -23,6 +23,7 @@ from xml.etree import ElementTree
 import numpy as np
 import torch
 
+from dynamics.ensemble import create_system
 from dynamics.provenance import METRIC_VARIABLES, git_commit, package_versions
 from dynamics.settings import (
     ModularSettings,
@@ -30,7 +31,6 @@ from dynamics.settings import (
     SparseSettings,
     TransformerSettings,
 )
-from dynamics.system_creation import create_system
 
 AGREES, DIFFERS, NO_DEVICE = 0, 1, 3
 """Exit statuses."""

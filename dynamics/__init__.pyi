@@ -4,6 +4,7 @@ from .branching import final_embedding as final_embedding
 from .branching import replay as replay
 from .copies import branch_copies as branch_copies
 from .ensemble import Ensemble as Ensemble
+from .ensemble import create_system as create_system
 from .ensemble import run_path as run_path
 from .errors import Interrupted as Interrupted
 from .errors import MissingPackage as MissingPackage
@@ -36,7 +37,6 @@ from .simulation import simulate as simulate
 from .sweeps.run import sweep as sweep
 from .system import System as System
 from .system import register as register
-from .system_creation import create_system as create_system
 from .tasks import all_pairs as all_pairs
 from .tasks import modular_sum as modular_sum
 from .tasks import operation_table as operation_table

@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynamics.ensemble import (
+    RUNS_FOLDER,
+    check_differs_from_source,
+    check_resources,
+    create_system,
+)
 from dynamics.errors import Interrupted, TrajectoryError
-from dynamics.interruption import StepPacer
-from dynamics.loop import record_run, restore_state
-from dynamics.observers import Observer, source_digests, with_observers
+from dynamics.loop import StepPacer, record_run, restore_state
+from dynamics.observers import ObservedSystem, Observer, source_digests
 from dynamics.provenance import (
     FIRST_BACKEND,
     IDENTITY_ATTRIBUTES,
@@ -21,15 +26,8 @@ from dynamics.provenance import (
     identity_digest,
     run_identity,
 )
-from dynamics.run_checks import (
-    MAX_STEPS,
-    RUNS_FOLDER,
-    check_differs_from_source,
-    check_resources,
-    check_trajectory_path,
-    find_finished_run,
-)
 from dynamics.settings import (
+    MAX_STEPS,
     RecordMode,
     Settings,
     SettingsError,
@@ -37,19 +35,23 @@ from dynamics.settings import (
     check_integer,
 )
 from dynamics.system import EpochClock, State, System
-from dynamics.system_creation import create_system
 from dynamics.trajectory.description import (
     RecordingSchedule,
     RunDescription,
     describe_run,
 )
+from dynamics.trajectory.netcdf import check_trajectory_path
 from dynamics.trajectory.reader import (
     check_file_unchanged,
     checkpoints,
     open_trajectory,
     run_indices,
 )
-from dynamics.trajectory.recorder import MemoryRecorder, create_recorder
+from dynamics.trajectory.recorder import (
+    MemoryRecorder,
+    create_recorder,
+    find_finished_run,
+)
 from dynamics.trajectory.schema import read_settings, validate_trajectory
 
 
@@ -188,8 +190,8 @@ def branch(
     identity = branch_identity(
         system, source, seeds, step, _checked_every(source, system, every), record
     )
-    if observers := source_digests(observe):
-        identity["observers"] = observers
+    if observe:
+        identity["observers"] = source_digests(observe)
     schedule = RecordingSchedule(until, identity["every"], step, system.clock.step)
     return record_branch(
         source,
@@ -230,7 +232,8 @@ def record_branch(
             if finished_run is not None:
                 return finished_run
     check_resources(system, len(seeds), schedule, identity["record"], path)
-    system = with_observers(system, observe, seeds)
+    if observe:
+        system = ObservedSystem(system, observe, seeds)
     description = _describe_part(system, identity, seeds, schedule)
     description = dataclasses.replace(description, run_coords=run_coords or {})
     recorder = create_recorder(path, description, schedule, identity, overwrite)

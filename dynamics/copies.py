@@ -23,8 +23,13 @@ from dynamics.branching import (
     state_shape,
 )
 from dynamics.randomness import random_stream
-from dynamics.run_checks import MAX_STEPS
-from dynamics.settings import RecordMode, SettingsError, check_choice, check_integer
+from dynamics.settings import (
+    MAX_STEPS,
+    RecordMode,
+    SettingsError,
+    check_choice,
+    check_integer,
+)
 from dynamics.system import Arrays, State, System
 from dynamics.trajectory.description import RecordingSchedule
 from dynamics.trajectory.schema import read_settings

@@ -2,6 +2,9 @@
 file, and its simulation."""
 
 import dataclasses
+import functools
+import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,36 +12,47 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynamics.ensemble_arguments import EnsembleArguments
-from dynamics.loop import record_run
-from dynamics.observers import Observer, source_digests, with_observers
-from dynamics.provenance import identity_digest, run_identity
-from dynamics.run_checks import (
-    MAX_STEPS,
-    RUNS_FOLDER,
-    backend_to_continue,
-    check_differs_from_source,
-    check_resources,
-    check_trajectory_path,
-    find_finished_run,
+from dynamics.external_systems import (
+    DivergenceGuard,
+    check_first_step,
+    create_external_system,
 )
+from dynamics.folders import existing_folder
+from dynamics.loop import record_run
+from dynamics.observers import ObservedSystem, Observer, source_digests
+from dynamics.provenance import FIRST_BACKEND, identity_digest, run_identity
 from dynamics.settings import (
+    MAX_STEPS,
+    EnsembleArguments,
     RecordMode,
     Settings,
+    SettingsError,
     check_choice,
     check_integer,
+    start_file,
 )
 from dynamics.settings_text import describe_settings, setting_texts
-from dynamics.start_files import start_file
-from dynamics.system_checks import check_first_step
-from dynamics.system_creation import (
-    create_external_system,
-    create_system,
-    system_identity,
+from dynamics.system import (
+    SYSTEM_KINDS,
+    EpochClock,
+    System,
+    SystemIdentity,
+    check_backend,
+    complete_settings,
+    identify_system,
+    system_class,
 )
-from dynamics.system_kinds import SYSTEM_KINDS, SystemIdentity
-from dynamics.trajectory.description import RecordingSchedule, describe_run
-from dynamics.trajectory.recorder import create_recorder
+from dynamics.trajectory.description import (
+    RecordingSchedule,
+    describe_run,
+    recorded_variables,
+)
+from dynamics.trajectory.netcdf import check_trajectory_path
+from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.recorder import create_recorder, find_finished_run
+
+RUNS_FOLDER = Path("runs")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +94,8 @@ class Ensemble(EnsembleArguments):
         for name, (low, high) in limits.items():
             number = check_integer(name, getattr(self, name), low, high)
             object.__setattr__(self, name, number)
-        object.__setattr__(self, "_observers", source_digests(self.observe))
+        if self.observe:
+            object.__setattr__(self, "_observers", source_digests(self.observe))
 
     @property
     def schedule(self) -> RecordingSchedule:
@@ -99,7 +114,7 @@ class Ensemble(EnsembleArguments):
     def identity(self) -> dict[str, Any]:
         """The attributes that distinguish the runs from others; the number of steps is
         not among them. Raises SettingsError, MissingPackage."""
-        return self._identity_with(self._system_identity())
+        return self._identity_with(self._system_identity)
 
     @property
     def path(self) -> Path:
@@ -111,7 +126,7 @@ class Ensemble(EnsembleArguments):
     def resolved(self) -> "Ensemble":
         """The same ensemble with the device and the backend that "auto" selects here,
         and with the hash of its start file. Raises SettingsError, MissingPackage."""
-        system = self._system_identity()
+        system = self._system_identity
         return dataclasses.replace(
             self,
             settings=system.settings,
@@ -152,29 +167,29 @@ class Ensemble(EnsembleArguments):
         if observe is not None:
             ensemble = dataclasses.replace(self, observe=observe)
             return ensemble.simulate(out, overwrite, progress)
-        selected = self._system_identity()
+        identified = self._system_identity
         schedule = self.schedule
         path = None if out is None else check_trajectory_path(out)
         if self.backend == "auto" and path is not None and not overwrite:
-            backend = backend_to_continue(path, selected)
-            selected = selected._replace(backend_name=backend)
-        identity = self._identity_with(selected)
+            backend = backend_to_continue(path, identified)
+            identified = identified._replace(backend_name=backend)
+        identity = self._identity_with(identified)
         if path is not None:
             check_differs_from_source(path, start_file(self.settings))
             if not overwrite:
                 finished_run = find_finished_run(path, identity, schedule.steps)
                 if finished_run is not None:
                     return finished_run
-        settings, device = selected.settings, selected.device
-        backend = selected.backend_name or "auto"
-        system = create_system(settings, device, backend=backend)
+        system = build_system(identified)
         check_resources(system, self.runs, schedule, self.record, path)
         if path is not None:
             path = path.absolute()  # code of the user may change the folder
         seeds = self.seed + np.arange(self.runs)
-        if settings.system not in SYSTEM_KINDS:
-            check_first_step(create_external_system(settings, device), seeds)
-        system = with_observers(system, self.observe, seeds)
+        if self.settings.system not in SYSTEM_KINDS:
+            external = create_external_system(identified.settings, identified.device)
+            check_first_step(external, seeds[:2])
+        if self.observe:
+            system = ObservedSystem(system, self.observe, seeds)
         description = describe_run(system, identity, schedule.steps)
         recorder = create_recorder(path, description, schedule, identity, overwrite)
         return record_run(
@@ -184,11 +199,10 @@ class Ensemble(EnsembleArguments):
     def check_resources(self, path: Path) -> None:
         """Check that the ensemble fits into memory, and its file on the disk. Raises
         SettingsError."""
-        system = create_system(
-            self.settings, self.device, runs=self.runs, backend=self.backend
-        )
+        system = build_system(self._system_identity)
         check_resources(system, self.runs, self.schedule, self.record, path)
 
+    @functools.cached_property
     def _system_identity(self) -> SystemIdentity:
         return system_identity(self.settings, self.device, self.runs, self.backend)
 
@@ -228,3 +242,164 @@ def run_path(
     'runs/particles-781a98ee2adb.nc'
     """
     return Ensemble(settings, runs, seed, None, every, record, device, backend).path
+
+
+# ------------------------------------------------------------------------------- system
+
+
+def system_identity(
+    settings: Settings, device: str, runs: int, backend: str
+) -> SystemIdentity:
+    """What the identity of a run contains of its system. Only an external system is
+    created for it. Raises as `create_system`."""
+    if settings.system in SYSTEM_KINDS:
+        return identify_system(settings, device, runs, backend)
+    system = create_external_system(complete_settings(settings), device)
+    check_backend(backend, system.backends, settings.system, system.device)
+    if backend == "auto":
+        backend = system.fastest_backend(runs) if system.backends else ""
+    return SystemIdentity(
+        system.settings,
+        system.device,
+        system.numerics_version,
+        system.backends,
+        backend or system.backend_name,
+    )
+
+
+def build_system(
+    identity: SystemIdentity,
+    ensemble_width: int | None = None,
+    clock: EpochClock | None = None,
+) -> System:
+    """The system of an identity; an external one is wrapped in a `DivergenceGuard`.
+
+    ensemble_width, clock: those of a recorded run that is replayed or branched."""
+    system: Any
+    if identity.settings.system in SYSTEM_KINDS:
+        factory = system_class(identity.settings.system)
+        system = factory(identity.settings, identity.device)
+    else:
+        system = create_external_system(identity.settings, identity.device)
+    system.backend_name = identity.backend_name
+    if ensemble_width is not None:
+        system.ensemble_width = ensemble_width
+    if clock is not None:
+        system.clock = clock
+    if identity.settings.system in SYSTEM_KINDS:
+        return system
+    return DivergenceGuard(system)  # type: ignore[return-value]
+
+
+def create_system(
+    settings: Settings,
+    device: str = "auto",
+    ensemble_width: int | None = None,
+    clock: EpochClock | None = None,
+    runs: int = 1,
+    backend: str = "auto",
+) -> System:
+    """The system of these settings; an external one is checked, and wrapped in a
+    `DivergenceGuard`.
+
+    ensemble_width, clock: those of a recorded run that is replayed or branched.
+    backend: "auto" is the fastest one for `runs` runs. Raises SettingsError,
+    MissingPackage."""
+    identity = system_identity(settings, device, runs, backend)
+    return build_system(identity, ensemble_width, clock)
+
+
+# ------------------------------------------------------------------------------- checks
+
+
+def check_resources(
+    system: System,
+    runs: int,
+    schedule: RecordingSchedule,
+    record: str,
+    path: Path | None,
+) -> None:
+    """Check, before anything is allocated, that a run fits into memory and on the disk
+    and its folder is writable.
+
+    path: the file to be written; None if the frames stay in memory. Raises
+    SettingsError."""
+    memory = physical_memory()
+    sizes = {name: len(values) for name, values in system.coords().items()}
+    recorded = recorded_variables(system, record).values()
+    frame = (
+        8
+        * runs
+        * sum(
+            int(np.prod([sizes[dim] for dim in dims], dtype=np.float64))
+            for dims in recorded
+        )
+    )
+    parts = [] if path is None else closed_parts(path)
+    begin = parts[-1].end if parts else schedule.first
+    frames, missing = (
+        frame * ((schedule.steps - step) // schedule.every + 2)
+        for step in (schedule.first, begin)
+    )
+    working = system.working_bytes(runs)
+    on_device = getattr(system, "device_memory", 0)
+    most = on_device or memory
+    if working + frame > most:
+        sizes_of = [
+            name
+            for name in ("n", "data", "hidden", "dim")
+            if hasattr(system.settings, name)
+        ]
+        result = f"{_size(working + frame)} needed"
+        owner = "device's " if on_device else ""
+        allowed = f"at most the {owner}memory of {_size(most)}"
+        raise SettingsError(", ".join([*sizes_of, "runs"]), result, allowed)
+    if path is None:
+        if frames > memory:
+            raise SettingsError(
+                "steps, every",
+                f"frames of {_size(frames)}",
+                f"memory of {_size(memory)}",
+            )
+        return
+    folder = existing_folder(path)
+    missing -= path.stat().st_size if path.exists() else 0
+    free = shutil.disk_usage(folder).free
+    if missing > free > 0:
+        raise SettingsError(
+            "steps, every",
+            f"frames of {_size(frames)} in all, {_size(missing)} not yet on the disk",
+            f"a disk with {_size(free)} free",
+        )
+
+
+def physical_memory() -> int:
+    """Memory of this machine, in bytes."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**30:.1f} GiB" if count > 2**29 else f"{count / 2**20:.1f} MiB"
+
+
+def backend_to_continue(path: Path, system: SystemIdentity) -> str:
+    """The backend of the run that is already at a path, if the system has it, otherwise
+    that of the system."""
+    if not system.backends or not (path.exists() or closed_parts(path)):
+        return system.backend_name
+    with open_trajectory(path) as trajectory:
+        result = str(trajectory.attrs.get("backend", FIRST_BACKEND))
+    return result if result in system.backends else system.backend_name
+
+
+def check_differs_from_source(path: Path, source: str | None) -> None:
+    """Refuse to write a run over the file that it begins from. Raises SettingsError."""
+    if (
+        source is not None
+        and path.exists()
+        and Path(source).exists()
+        and path.samefile(source)
+    ):
+        raise SettingsError(
+            "out", path, "another file than the one that this run begins from"
+        )

@@ -1,5 +1,7 @@
-"""Paths that users give."""
+"""Paths that users give, and the folder of the user in which the package keeps what it
+can make again. This module imports only the standard library."""
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -31,3 +33,18 @@ def existing_folder(path: Path, field: str = "out") -> Path:
     except OSError as error:
         allowed = f"a file in a folder that can be written ({folder}: {error.strerror})"
         raise SettingsError(field, path, allowed) from None
+
+
+def absolute_folder(path: str | None) -> Path | None:
+    """A folder that a setting names, with the home folder in place of ``~``; None if it
+    is not set or not absolute, as without a home folder."""
+    folder = Path(os.path.expanduser(path or ""))
+    return folder if folder.is_absolute() else None
+
+
+def user_cache_folder() -> Path | None:
+    """The folder ``training-dynamics`` in the user's cache: `XDG_CACHE_HOME`, or
+    ``~/.cache``. None for a user without a home folder."""
+    cache = absolute_folder(os.environ.get("XDG_CACHE_HOME"))
+    cache = cache or absolute_folder("~/.cache")
+    return cache and cache / "training-dynamics"

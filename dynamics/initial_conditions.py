@@ -7,8 +7,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
-from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.start_files import verify_content_hash
+from dynamics.settings import ParticleSettings, SettingsError, verify_content_hash
 from dynamics.trajectory.reader import open_trajectory
 
 

@@ -16,21 +16,21 @@ import numpy as np
 
 from dynamics.settings import SettingsError
 from dynamics.system import Arrays, State, System
-from dynamics.system_checks import CHECKED_RUNS, RESERVED_NAMES
-from dynamics.trajectory.schema import VARIABLES
+from dynamics.trajectory.schema import RESERVED_NAMES, VARIABLES
 
 Observer = Callable[[Arrays], np.ndarray]
 """A function of one frame, name -> array (run, ...), that returns an array
 (run, ...)."""
 
+CHECKED_RUNS = 2
+"""Runs on whose first frame the observers are tried."""
+
 _RETURN = "an array of finite numbers whose first axis is run"
 
 
-def source_digests(observe: Mapping[str, Observer] | None) -> str:
+def source_digests(observe: Mapping[str, Observer]) -> str:
     """The name of each observer and the SHA-256 of its source with what it takes from
-    outside, as JSON; empty without observers. Raises SettingsError."""
-    if not observe:
-        return ""
+    outside, as JSON. Raises SettingsError."""
     if not isinstance(observe, Mapping):
         allowed = "a dict: name -> function of a frame"
         raise SettingsError("observe", f"a {type(observe).__name__}", allowed)
@@ -161,13 +161,3 @@ class ObservedSystem:
                 values = values.astype(np.float32)
             values_of[name] = np.array(values)
         return values_of
-
-
-def with_observers(
-    system: System, observe: Mapping[str, Observer] | None, seeds: np.ndarray
-) -> System:
-    """The system with the values of observers in its frames, if there are observers.
-    Raises SettingsError."""
-    if not observe:
-        return system
-    return ObservedSystem(system, observe, seeds)

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamics.settings import Settings, SettingsError, saved_settings
-from dynamics.system import System
-from dynamics.system_kinds import SystemIdentity
+from dynamics.system import System, SystemIdentity
 
 IDENTITY_ATTRIBUTES = (
     "system",

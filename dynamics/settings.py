@@ -1,5 +1,5 @@
-"""Settings of the systems: physics and optimisation, without the number of runs and
-steps.
+"""Settings of the systems: physics and optimisation. How many runs and steps are computed
+is not among them; `EnsembleArguments` has it.
 
 The settings of each system are a frozen dataclass. It is used in Python, defines the
 options of the command line, and is saved in trajectories. Names and symbols are those
@@ -8,13 +8,16 @@ arXiv 2410.24050. This module imports only the standard library, so that --help 
 """
 
 import dataclasses
+import hashlib
 import importlib
 import math
 import numbers
 import operator
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from dynamics.errors import SettingsError
@@ -131,7 +134,7 @@ def saved_settings(settings: Any) -> dict[str, Any]:
         if field.metadata == SAVED_IF_CHANGED
     }
     values = dataclasses.asdict(settings)
-    if values.get("method") == "mesh":
+    if getattr(settings, "uses_mesh", False):
         values["method"] = "tree"  # so that names of files stay as they were
     return {
         name: value
@@ -225,6 +228,14 @@ class ParticleSettings:
     def time_step(self) -> float:
         """The step size."""
         return self.step_size
+
+    @property
+    def uses_mesh(self) -> bool:
+        """Whether forces are summed on a mesh: the method "mesh", or what "auto"
+        selects for this number of particles."""
+        if self.method != "auto":
+            return self.method == "mesh"
+        return self.n >= MESH_PARTICLES.get(self.dim, math.inf)
 
     def __post_init__(self) -> None:
         for name in ("fa", "ga", "gr"):
@@ -857,3 +868,78 @@ def import_external_systems() -> None:
                 f"({SYSTEM_MODULES_VARIABLE} lists {name}, which could not be imported)"
             )
             raise
+
+
+# ------------------------------------------------------------------------------ ensemble
+
+MAX_STEPS = 2**53
+"""Largest number of steps: all integers up to this one are exact in float64."""
+
+
+@dataclass(frozen=True)
+class EnsembleArguments:
+    """Settings and size of an ensemble, what is recorded, and where it is computed."""
+
+    settings: Settings
+    runs: int = 100
+    """Number of runs. Run r has the seed SEED + r and does not depend on the other
+    runs."""
+    seed: int = 0
+    """Seed of the first run."""
+    steps: int | None = None
+    """Number of steps. Default: that of the system."""
+    every: int | None = None
+    """Steps between recorded frames. The first and the last step are always
+    recorded."""
+    record: RecordMode = "all"
+    """Record all variables, or only metrics: losses, accuracies and norms, without
+    embeddings and weights."""
+    device: str = "auto"
+    """Device to compute on."""
+    backend: str = "auto"
+    """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or
+    matrix products of each run. auto is the one that a cost model expects to be faster
+    for this number of runs. The last bits of a run depend on it, and on nothing else of
+    the ensemble."""
+
+
+# ---------------------------------------------------------------------------- start files
+
+HASH_SEPARATOR = "#sha256="
+"""Separates the name of a file from the SHA-256 of its content."""
+
+
+def start_file(settings: Any) -> str | None:
+    """The start file of settings, without its hash; None if there is none."""
+    start = getattr(settings, "start", "random")
+    return None if start == "random" else start.split(HASH_SEPARATOR)[0]
+
+
+def append_content_hash(start: str) -> str:
+    """FILE#sha256=... for the name of a file; "random", and a name that has a hash,
+    unchanged. Raises SettingsError."""
+    if start == "random" or re.search(HASH_SEPARATOR + "[0-9a-f]{64}$", start):
+        return start
+    return f"{start}{HASH_SEPARATOR}{file_sha256(Path(start))}"
+
+
+def verify_content_hash(start: str) -> Path:
+    """The path of the file in FILE or FILE#sha256=.... Raises SettingsError if its
+    content has another hash."""
+    if HASH_SEPARATOR not in start:
+        return Path(start)
+    name, _, digest = start.rpartition(HASH_SEPARATOR)
+    if file_sha256(Path(name)) != digest:
+        allowed = f"the file whose SHA-256 is {digest}; this one has changed since"
+        raise SettingsError("start", name, allowed)
+    return Path(name)
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's content. Raises SettingsError."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise SettingsError(
+            "start", str(path), f'"random" or a readable file ({error.strerror})'
+        ) from None

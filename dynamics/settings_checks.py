@@ -1,20 +1,23 @@
-"""Checks of the settings classes of registered systems.
-
-This module imports only the standard library, so that --help is fast.
-"""
+"""Checks of the settings of registered systems. This module imports no large package, so
+that --help is fast."""
 
 import dataclasses
+import json
+import math
 import numbers
 import re
 import sys
 from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from dynamics.settings import SettingsError
 
 
 def check_system_name(settings: type, registered: Mapping[str, type]) -> None:
     """Raise SettingsError if `settings.system` is not a valid name, or is the name of
-    another class in `known`."""
+    another class in `registered`."""
     name = getattr(settings, "system", None)
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w-]*", name):
         raise SettingsError(
@@ -85,3 +88,31 @@ def check_settings_class(kind: type) -> None:
                 "no default",
                 "a default for each field",
             )
+
+
+def check_settings_instance(settings: Any) -> None:
+    """Check that settings have all attributes, and that they can be stored in a file.
+    Raises SettingsError."""
+    kind = type(settings)
+    check_settings_class(kind)
+    for name, (least, sort, words) in SETTINGS_NUMBERS.items():
+        value = getattr(settings, name)
+        is_number = isinstance(value, sort) and not isinstance(value, bool)
+        if not is_number or not least <= value < math.inf:
+            raise SettingsError(f"{kind.__name__}.{name}", repr(value), words)
+    values = dataclasses.asdict(settings)
+    allowed = "numbers, strings, booleans and tuples of them, of the declared types"
+    try:
+        text = json.dumps(values, allow_nan=False)
+        again = msgspec.convert(json.loads(text), kind, strict=True)
+        same = json.loads(json.dumps(dataclasses.asdict(again))) == json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(
+            kind.__name__, f"fields that cannot be stored in a file ({error})", allowed
+        ) from error
+    if not same:
+        raise SettingsError(
+            kind.__name__,
+            "fields that change when they are stored in a file and read again",
+            allowed,
+        )

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dynamics.settings import (
+    HASH_SEPARATOR,
     ModularSettings,
     ParticleSettings,
     RecordedSettings,
     SparseSettings,
     TransformerSettings,
 )
-from dynamics.start_files import HASH_SEPARATOR
 
 TASKS = {
     SparseSettings.system: "sparse modular addition",

@@ -1,28 +1,43 @@
-"""The interface of a dynamical system, and the registry of systems.
+"""The interface of a dynamical system, the registry of systems, and what identifies the
+system of a run.
 
 A system advances a whole ensemble of runs. The simulation loop (`dynamics.loop`),
 the file format and the analyses use systems only through the protocol `System`. The
 registry maps the name of a system, which trajectories store in the attribute `system`,
-to its class."""
+to its class.
 
+A built-in system is identified without being created, by the data and rules of its
+`SystemKind`. This module imports only the standard library, so that --help is fast."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
 import importlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
+from dynamics import cost_model
 from dynamics.errors import MissingPackage
 from dynamics.settings import (
     SETTINGS_CLASSES,
+    ParticleSettings,
     RecordedSettings,
     Settings,
     SettingsError,
+    SparseSettings,
+    append_content_hash,
 )
 from dynamics.settings_checks import check_system_name
-from dynamics.system_kinds import TORCH_MISSING
 
-Arrays = Mapping[str, np.ndarray]
+if TYPE_CHECKING:
+    import numpy as np
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+Arrays = Mapping[str, "np.ndarray"]
 
 
 class EpochClock(NamedTuple):
@@ -185,12 +200,163 @@ def system_class(name: str) -> Callable[..., Any]:
             " dynamics.register"
         )
         raise SettingsError("system of the settings", name, allowed)
-    result = SYSTEM_CLASSES[name]
-    if not isinstance(result, str):
-        return result
-    module, _, attribute = result.rpartition(".")
+    factory = SYSTEM_CLASSES[name]
+    if not isinstance(factory, str):
+        return factory
+    module, _, attribute = factory.rpartition(".")
     try:
         return getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        if error.name != "torch":
+            raise
+        raise MissingPackage(TORCH_MISSING) from None
+
+
+TORCH_MISSING = (
+    "training needs torch; install it by: pip install 'training-dynamics[train]'"
+)
+
+
+# ----------------------------------------------------------------------- built-in kinds
+
+
+class SystemKind:
+    """What distinguishes the runs of a built-in system from others."""
+
+    numerics_version = 1
+    """Raised whenever a change alters results."""
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    """Kinds of devices that can compute the system."""
+    backends: tuple[str, ...] = ()
+    """Backends on a CPU, if there is a choice."""
+
+    def version(self, settings: Any) -> int:
+        """The numerics version of runs with these settings."""
+        return self.numerics_version
+
+    def fastest_backend(self, settings: Any, runs: int) -> str:
+        """The backend that is expected to compute `runs` runs fastest on a CPU; empty
+        without a choice."""
+        return ""
+
+
+class ParticleKind(SystemKind):
+    """Fast sums on a mesh have versions of their own."""
+
+    devices = ("cpu",)
+
+    def version(self, settings: Any) -> int:
+        if not settings.uses_mesh:
+            return self.numerics_version
+        return self.numerics_version + (2 if settings.dim == 1 else 1)
+
+
+class ModularKind(SystemKind):
+    """The network of CA, which is trained on SIMD lanes or by matrix products."""
+
+    numerics_version = 3
+    backends = ("simd", "blas")
+
+    def fastest_backend(self, settings: Any, runs: int) -> str:
+        seconds = cost_model.epoch_seconds(settings, runs)
+        return min(seconds, key=seconds.__getitem__)
+
+
+class SparseKind(SystemKind):
+    """The network of VC."""
+
+    numerics_version = 2
+
+
+SYSTEM_KINDS: dict[str, SystemKind] = {
+    "particles": ParticleKind(),
+    "modular": ModularKind(),
+    "sparse": SparseKind(),
+    "transformer": SystemKind(),
+}
+
+
+# ----------------------------------------------------------------------------- identity
+
+
+class SystemIdentity(NamedTuple):
+    """What the identity of a run contains of its system."""
+
+    settings: Settings
+    """With the hash of the start file."""
+    device: str
+    numerics_version: int
+    backends: tuple[str, ...]
+    """Backends among which there is a choice on this device."""
+    backend_name: str
+    """The backend that computes it; empty without a choice."""
+
+
+def identify_system(
+    settings: Settings, device: str, runs: int, backend: str
+) -> SystemIdentity:
+    """The identity of a built-in system; the backend "auto" is the fastest one for
+    `runs` runs. Raises SettingsError, MissingPackage."""
+    kind = SYSTEM_KINDS[settings.system]
+    device = resolve_device(device, kind)
+    settings = complete_settings(settings)
+    backends = kind.backends if device == "cpu" else ()
+    check_backend(backend, backends, settings.system, device)
+    if backend == "auto":
+        backend = kind.fastest_backend(settings, runs) if backends else ""
+    version = kind.version(settings)
+    return SystemIdentity(settings, device, version, backends, backend)
+
+
+def complete_settings(settings: AnySettings) -> AnySettings:
+    """The settings as files contain them: with the SHA-256 of the file that a run
+    starts from. Raises SettingsError."""
+    if not isinstance(settings, ParticleSettings | SparseSettings):
+        return settings
+    return dataclasses.replace(settings, start=append_content_hash(settings.start))
+
+
+def check_backend(
+    backend: str, backends: tuple[str, ...], system: str, device: str
+) -> None:
+    """Raise SettingsError unless the backend is "auto" or one of those of a system on a
+    device."""
+    if backend != "auto" and backend not in backends:
+        choices = " or ".join(("auto", *backends))
+        allowed = f"{choices} for {system} on the device {device}"
+        raise SettingsError("backend", backend, allowed)
+
+
+def resolve_device(device: str, kind: SystemKind) -> str:
+    """The device, "cpu" or "cuda", for the setting "auto", "cpu" or "cuda". Raises
+    SettingsError, MissingPackage."""
+    if "cuda" not in kind.devices:
+        if device not in ("auto", "cpu"):
+            allowed = "auto or cpu: particles run on the CPU"
+            raise SettingsError("device", device, allowed)
+        return "cpu"
+    if device not in ("auto", "cpu", "cuda"):
+        raise SettingsError("device", device, "auto, cpu or cuda")
+    if device == "cpu":
+        return "cpu"
+    if cuda_is_available():
+        return "cuda"
+    if device == "cuda":
+        allowed = "auto or cpu: torch finds no CUDA device here"
+        raise SettingsError("device", device, allowed)
+    return "cpu"
+
+
+def cuda_is_available() -> bool:
+    """Whether torch finds a CUDA device; torch is imported only if there is a driver.
+    Raises MissingPackage."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        if not Path("/dev/kfd").exists():  # the driver of AMD devices
+            return False
+    try:
+        return importlib.import_module("torch").cuda.is_available()
     except ImportError as error:
         if error.name != "torch":
             raise

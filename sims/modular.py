@@ -48,7 +48,6 @@ def main(options: Options) -> None:
         options.ensemble,
         options.origin,
         options.log,
-        "epochs",
     )
     epochs = int(trajectory["step"][-1])
     command_line.print_backend(trajectory, options.log)

@@ -8,11 +8,12 @@ python -m sims.sparse --branch runs/sparse-HASH.nc --step 16000 --norm rms-smoot
 
 import dataclasses
 import functools
+from typing import ClassVar
 
 from analysis import clustering_heads, output, plots
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
-from dynamics.settings import SettingsError, SparseSettings
+from dynamics.settings import SparseSettings
 from sims import command_line
 from sims.command_line.ensemble_options import EnsembleOptions, ensemble_options
 from sims.command_line.weight_transfer import (
@@ -27,6 +28,12 @@ class Options(PictureOptions):
     """Train one-layer transformers on sparse modular addition (VC sections 2 to 5).
     Writes the trajectory, prints the fractions of successful runs, and saves a picture
     of losses and accuracies."""
+
+    option_names: ClassVar[dict[str, str]] = {
+        "start": "from",
+        "start_step": "step",
+        "start_runs": "only_successful",
+    }
 
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     epochs: int | None = None
@@ -46,16 +53,10 @@ def main(options: Options) -> None:
     origin = options.origin
     if origin.start:
         origin = dataclasses.replace(origin, step=None)
-    try:
-        settings = transfer_settings(options.settings.settings, options.origin)
-        path, trajectory = command_line.run_ensemble(
-            settings, options.epochs, options.ensemble, origin, options.log, "epochs"
-        )
-    except SettingsError as error:
-        names = {"start": "from", "start_step": "step", "start_runs": "only_successful"}
-        raise SettingsError(
-            names.get(error.field, error.field), error.found, error.allowed
-        ) from None
+    settings = transfer_settings(options.settings.settings, options.origin)
+    path, trajectory = command_line.run_ensemble(
+        settings, options.epochs, options.ensemble, origin, options.log
+    )
     picture = options.picture_path(path)
     plots.save_figure(plots.plot_learning(trajectory), picture)
     print(f"picture     {picture}", file=options.log)

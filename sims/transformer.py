@@ -69,7 +69,6 @@ def main(options: Options) -> None:
         options.ensemble,
         options.origin,
         options.log,
-        "epochs",
     )
     command_line.print_diverged(trajectory, "left out of the accuracies", options.log)
     picture = options.picture_path(path)

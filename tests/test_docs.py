@@ -53,7 +53,7 @@ from sims.command_line.sweep_options import (
 from tests import naive
 from tests.commands import arguments_of
 from tests.conftest import ROOT
-from tests.dynamics.test_system_checks import Noise, NoiseSettings
+from tests.dynamics.test_external_systems import Noise, NoiseSettings
 from tests.interruptions import interrupt_at
 
 TABLES = (table.SETTINGS_CLASSES, registry.SYSTEM_CLASSES)
@@ -73,7 +73,14 @@ OWN_SYSTEM, FORMAT, OWN_MODEL, EXAMPLE = (
 )
 ON_ENSEMBLES = ("audit", "events", "gradients", "formation")
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
-ON_EXAMPLE, ON_RUNS, ON_PANELS, ON_REACH, ON_REACHING = BLOCK.findall(OWN_SYSTEM)
+(
+    ON_CHECK,
+    ON_EXAMPLE,
+    ON_RUNS,
+    ON_PANELS,
+    ON_REACH,
+    ON_REACHING,
+) = BLOCK.findall(OWN_SYSTEM)
 ON_FORMAT, ON_PLAIN_FORMAT = BLOCK.findall(FORMAT)
 SETTINGS = MomentumSettings(fa=2.0, n=7, momentum=0.8)
 
@@ -166,6 +173,7 @@ def test_the_page_on_the_format_describes_a_file():
 
 
 def test_the_lines_of_python_about_the_example():
+    execute(ON_CHECK)
     names = execute(ON_RUNS)
     whole, again = names["trajectory"], names["again"]
     assert whole["step"].values[-1] == 120

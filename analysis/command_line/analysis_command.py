@@ -18,7 +18,7 @@ import tyro
 
 import dynamics
 from analysis import output
-from analysis.command_line.help_texts import option_names
+from analysis.command_line.help_texts import option_kinds
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.result_files import (
@@ -316,7 +316,7 @@ def _is_interrupted(measured: MeasuredFile) -> bool:
 
 def _is_mistaken_argument(error: BaseException, arguments: Any) -> bool:
     """Whether the error is about an argument of the command."""
-    named, positional = option_names(type(arguments))
+    named, positional = option_kinds(type(arguments))
     return getattr(error, "field", None) in (*named, *positional)
 
 

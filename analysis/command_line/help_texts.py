@@ -108,19 +108,28 @@ def command_description(options: type) -> str:
     return "\n\n".join(map(wrap.fill, [*paragraphs, *papers]))
 
 
-def option_names(options: Any) -> tuple[list[str], list[str]]:
-    """Names of a command's options and positional arguments: the annotated name, if
-    there is one, or the field's."""
-    named: list[str] = []
-    positional: list[str] = []
+def option_kinds(options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The types of a command's options and of its positional arguments, by name: the
+    annotated name, if there is one, or the field's."""
+    named: dict[str, Any] = {}
+    positional: dict[str, Any] = {}
     for option in _nested_options(options):
         for field, kind, extras in _fields(option):
             if tyro.conf.Suppress not in extras and not list(_nested_options(kind)):
                 names = [extra.name for extra in extras if getattr(extra, "name", None)]
-                (positional if tyro.conf.Positional in extras else named).append(
-                    [*names, field.name][0]
-                )
+                kinds = positional if tyro.conf.Positional in extras else named
+                kinds[[*names, field.name][0]] = kind
     return named, positional
+
+
+def subcommand_options(options: type, word: str) -> type:
+    """The options of the subcommand with this name; all options if there is none."""
+    for _, kind, _ in _fields(options):
+        for item in get_args(kind):
+            extras = getattr(item, "__metadata__", ())
+            if any(getattr(extra, "name", None) == word for extra in extras):
+                return get_args(item)[0]
+    return options
 
 
 def _nested_options(kind: Any) -> Iterator[type]:
@@ -128,7 +137,7 @@ def _nested_options(kind: Any) -> Iterator[type]:
     subcommands."""
     if get_origin(kind) is Annotated:
         yield from _nested_options(get_args(kind)[0])
-    elif _is_union(kind):
+    elif is_union(kind):
         for argument in get_args(kind):
             yield from _nested_options(argument)
     elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -201,7 +210,7 @@ def _placeholder(
         word = name.upper().replace("_", "-")
         words = f"{word} ..." if get_origin(kind) is tuple else word
         return words if required else f"[{words}]"
-    if not _is_union(kind) or type(None) not in get_args(kind):
+    if not is_union(kind) or type(None) not in get_args(kind):
         return None
     kinds = [argument for argument in get_args(kind) if argument is not type(None)]
     return "|".join(
@@ -219,5 +228,6 @@ def _compound_placeholder(kind: Any) -> str:
     return " ".join(words)
 
 
-def _is_union(kind: Any) -> bool:
+def is_union(kind: Any) -> bool:
+    """Whether a type is a union, such as that of an optional value."""
     return get_origin(kind) in (Union, types.UnionType)

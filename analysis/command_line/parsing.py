@@ -11,33 +11,45 @@ import os
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NoReturn, TypeVar
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stderr,
+)
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
 import tyro
-from tyro import _errors as parse_errors
 
 from analysis.command_line import interrupts
-from analysis.command_line.help_texts import REGISTRY, command_description, option_names
-from analysis.command_line.home import home_folder
+from analysis.command_line.help_texts import (
+    REGISTRY,
+    command_description,
+    is_union,
+    option_kinds,
+    subcommand_options,
+)
 from analysis.output.files import check_paths
 from analysis.panels.style import style_in_use
 from dynamics.errors import ReportedError, SettingsError, TrajectoryError
+from dynamics.folders import absolute_folder
 
 Options = TypeVar("Options")
 
-_SAME_MEANING = {"steps": "epochs", "epochs": "steps"}
-"""Pairs of alternative options; a command has at most one of each pair."""
+_OTHER_UNIT = {"steps": "epochs", "epochs": "steps"}
+"""The option of another unit; a command has at most one of them."""
 
-_KINDS = {
-    "INT": "a whole number",
-    "FLOAT": "a number",
-    "PATH": "a path",
-    "STR": "a word",
-    "INT INT": "two whole numbers",
+_KINDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    Path: "a path",
+    str: "a word",
+    tuple[int, int]: "two whole numbers",
 }
-"""Descriptions of the values that placeholders stand for."""
+"""Descriptions of the values of an option by its type."""
 
 
 def run_command(
@@ -62,7 +74,7 @@ def run_command(
                 options, program, inherited(sys.argv[1:]) if inherited else None
             )
             check_paths(chosen)
-            with home_folder(), _chosen_style(chosen):
+            with _home_folder(), _chosen_style(chosen):
                 main(chosen)
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -73,15 +85,33 @@ def run_command(
         raise
 
 
+@contextmanager
+def _home_folder() -> Iterator[None]:
+    """Give a user without a home folder a temporary one while a command runs: bokeh and
+    matplotlib look for their settings there."""
+    if absolute_folder("~") is not None:
+        yield
+        return
+    print(
+        "warning: the user has no home folder; compiled kernels are kept in a temporary"
+        " one while this command runs. Set the environment variable HOME",
+        file=sys.stderr,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HOME"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["HOME"]
+
+
 def _chosen_style(options: Any) -> AbstractContextManager[Any]:
     """The style of pictures that the options of a command choose, if it writes
     pictures."""
     style = getattr(options, "style", None)
-    return (
-        style_in_use(style, getattr(options, "column", False))
-        if style
-        else nullcontext()
-    )
+    if not style:
+        return nullcontext()
+    return style_in_use(style, getattr(options, "column", False))
 
 
 @contextmanager
@@ -102,21 +132,24 @@ def parse_options(options: type[Options], program: str, default: Any = None) -> 
     """
     arguments = _current_names(sys.argv[1:], options)
     asks_for_help = {"-h", "--help"} & set(arguments)
-
-    def refuse(event: parse_errors.ParseErrorEvent) -> NoReturn:
-        raise _parse_error(event, options)
-
     _check_output_names(sys.argv[1:])
-    with parse_errors.on_parse_error(refuse):
-        return tyro.cli(
-            options,
-            args=arguments,
-            prog=f"python {'' if program.endswith('.py') else '-m '}{program}",
-            description=command_description(options) if asks_for_help else "",
-            default=default,
-            config=(tyro.conf.OmitArgPrefixes,),
-            registry=REGISTRY,
-        )
+    printed = io.StringIO()
+    try:
+        with redirect_stderr(printed):
+            return tyro.cli(
+                options,
+                args=arguments,
+                prog=f"python {'' if program.endswith('.py') else '-m '}{program}",
+                description=command_description(options) if asks_for_help else "",
+                default=default,
+                config=(tyro.conf.OmitArgPrefixes,),
+                registry=REGISTRY,
+            )
+    except SystemExit as end:
+        if end.code != 2:  # help, or a signal
+            sys.stderr.write(printed.getvalue())
+            raise
+        raise _settings_error(end) or _wrong_argument(arguments, options) from None
 
 
 def _current_names(arguments: Sequence[str], options: type) -> list[str]:
@@ -144,102 +177,104 @@ def _check_output_names(arguments: Sequence[str]) -> None:
 # ------------------------------------------------------------------------------- errors
 
 
-def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> SettingsError:
-    """The error for a command line that tyro rejects."""
-    error = sys.exc_info()[1]
-    while error is not None:  # raised by the class of the settings
-        if isinstance(error, SettingsError):
-            return error
+def _settings_error(error: BaseException | None) -> SettingsError | None:
+    """The SettingsError of a class of settings from which an error arose."""
+    while error is not None and not isinstance(error, SettingsError):
         error = error.__context__
-    unknown = getattr(event, "tokens", None) or getattr(
-        event, "unrecognized_tokens", None
-    )
-    if unknown:
-        return _unknown_argument(unknown[0], options)
-    match event:
-        case parse_errors.MissingArgs():
-            name = _name_of(event.missing_arguments[0].arg)
-            return SettingsError(
-                name, "no value", "a trajectory file, such as runs/x.nc"
-            )
-        case parse_errors.MissingSubcommand():
-            names = ", ".join(event.subcommand_spec.parser_from_name)
-            return SettingsError(
-                "name of the system",
-                event.found_token or "none",
-                f"one of {names}, as first word",
-            )
-        case parse_errors.InvalidChoice():
-            return SettingsError(_name_of(event.argument), event.value, _choices(event))
-        case parse_errors.BadValue():
-            return SettingsError(
-                _name_of(event.argument), "no value", _kind_of(event.argument)
-            )
-        case parse_errors.InstantiationFailure(argument=argument) if (
-            argument is not None
-        ):
-            return SettingsError(
-                _name_of(argument),
-                _given_value(argument) or "no value",
-                _kind_of(argument),
-            )
-    return SettingsError(
-        "arguments of the command",
-        "invalid arguments",
-        "the arguments that --help lists",
-    )
+    return error
 
 
-def _unknown_argument(token: str, options: type) -> SettingsError:
-    if not token.startswith("-"):
-        return SettingsError(
-            "arguments of the command", token, "the arguments that --help lists"
-        )
-    name, names = (
-        token.lstrip("-").partition("=")[0].replace("-", "_"),
-        option_names(options)[0],
-    )
-    similar = [item for item in (_SAME_MEANING.get(name),) if item in names]
-    names = [item for item in names if item != name]  # of another subcommand
-    similar = similar or difflib.get_close_matches(name, names, n=1)
-    allowed = (
-        f"--{similar[0].replace('_', '-')}, or another option"
-        if similar
-        else "an option"
-    )
-    return SettingsError(
-        name, "an option that does not exist here", f"{allowed} that --help lists"
-    )
+def _wrong_argument(arguments: Sequence[str], options: type) -> SettingsError:
+    """The error for a command line that the parser rejects: its first argument that the
+    options do not allow."""
+    subcommand = subcommand_options(options, next(iter(arguments), ""))
+    named, positional = option_kinds(subcommand)
+    (_, free), *given = _split_options(arguments[subcommand is not options :])
+    for option, words in given:
+        if named.get(option.removeprefix("no_")) is bool:
+            free += words
+            continue
+        if option not in named:
+            return _unknown_option(option, list(named))
+        kind = named[option]
+        count = _count_words(kind, words)
+        if count == 0:
+            several = any(get_origin(item) is tuple for item in (kind, *get_args(kind)))
+            found = " ".join(words if several else words[:1])
+            return SettingsError(option, found or "no value", _describe_kind(kind))
+        free += words[count:]
+    takes_more = any(get_origin(kind) is tuple for kind in positional.values())
+    if len(free) > len(positional) and not takes_more:
+        unknown = free[len(positional)]
+        return SettingsError(_ARGUMENTS, unknown, "the arguments that --help lists")
+    if len(free) < len(positional):
+        name = list(positional)[len(free)]
+        return SettingsError(name, "no value", "a trajectory file, such as runs/x.nc")
+    return SettingsError(_ARGUMENTS, "a mistake", "the arguments that --help lists")
 
 
-def _choices(event: parse_errors.InvalidChoice) -> str:
-    placeholder = str(event.argument.lowered.metavar)
-    names = (
-        placeholder[1:-1].split(",") if placeholder.startswith("{") else event.choices
-    )
-    return f"one of {', '.join(names)}"
+_ARGUMENTS = "arguments of the command"
 
 
-def _name_of(argument: Any) -> str:
-    return argument.display_name().split("/")[-1].lstrip("-").replace("-", "_")
+def _split_options(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Each option with the words after it; before them "", with the words before any
+    option."""
+    parts: list[tuple[str, list[str]]] = [("", [])]
+    for argument in arguments:
+        if re.match("--?[A-Za-z]", argument):
+            name, equals, value = argument.removeprefix("--").partition("=")
+            name = re.sub("(?<=.)-", "_", name)
+            parts.append((name, [value] if equals else []))
+        else:
+            parts[-1][1].append(argument)
+    return parts
 
 
-def _given_value(argument: Any) -> str:
-    """The words after the last occurrence of an option on the command line."""
-    option, words, given = _name_of(argument), sys.argv[1:], ""
-    for index, word in enumerate(words):
-        name, equals, value = word.lstrip("-").partition("=")
-        if word.startswith("--") and name.replace("-", "_") == option:
-            following = itertools.takewhile(
-                lambda text: not text.startswith("--"), words[index + 1 :]
-            )
-            given = value if equals else " ".join(following)
-    return given
+def _count_words(kind: Any, words: Sequence[str]) -> int:
+    """How many of the first words are a value of a type; 0 if they are none."""
+    items = get_args(kind)
+    if is_union(kind):
+        return max(_count_words(item, words) for item in items)
+    if get_origin(kind) is tuple:
+        if Ellipsis in items:
+            items = items[:1] * len(words)
+        fit = [_count_words(*pair) for pair in zip(items, zip(words), strict=False)]
+        return len(items) if len(fit) == len(items) and all(fit) else 0
+    if not words:
+        return 0
+    if get_origin(kind) is Literal:
+        return int(words[0] in map(str, items))
+    if kind is type(None):
+        return int(words[0] == "None")
+    try:
+        kind(words[0])
+    except ValueError:
+        return 0
+    return 1
 
 
-def _kind_of(argument: Any) -> str:
-    placeholder = str(argument.lowered.metavar)
-    return _KINDS.get(placeholder.strip("[").partition(" [")[0], placeholder)
+def _describe_kind(kind: Any) -> str:
+    """The values of a type in words."""
+    if kind in _KINDS:
+        return _KINDS[kind]
+    items = [item for item in get_args(kind) if item is not type(None)]
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(str, items))}"
+    return _describe_kind(items[0]) if items else "another value"
+
+
+def _unknown_option(name: str, names: list[str]) -> SettingsError:
+    """The error for an option that does not exist, with a similar one that does."""
+    similar = difflib.get_close_matches(name, names, n=1)
+    other_unit = _OTHER_UNIT.get(name, "")
+    if other_unit in names:
+        similar = [other_unit]
+    allowed = "an option"
+    if similar:
+        allowed = f"--{similar[0].replace('_', '-')}, or another option"
+    option = name if name.startswith("-") else "--" + name.replace("_", "-")
+    found = "an option that does not exist here"
+    return SettingsError(option, found, f"{allowed} that --help lists")
 
 
 def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None:
@@ -296,9 +331,18 @@ def _unnamed_file(error: ReportedError, chosen: Any) -> str:
 
 def _on_command_line(fields: str, options: type) -> str:
     """Names of fields as written on the command line; names of variables, classes and
-    members are not changed."""
-    positional, names = option_names(options)[1], []
+    members are not changed.
+
+    The option of a setting may have another name (the class attribute `option_names` of
+    the options), and a number of steps may be given in epochs."""
+    options = subcommand_options(options, next(iter(sys.argv[1:]), ""))
+    named, positional = option_kinds(options)
+    other_names: Mapping[str, str] = getattr(options, "option_names", {})
+    names = []
     for name in (word.strip() for word in fields.split(",")):
+        other = other_names.get(name, _OTHER_UNIT.get(name, name))
+        if name not in named and other in named:
+            name = other
         is_option = name.isidentifier() and name.islower()
         names.append(
             name.upper()

@@ -34,7 +34,8 @@ compile_kernels(Kernels(int(sys.argv[1]), sys.argv[2]))
 
 def kernels_of(n: int, dim: int) -> Kernels:
     """The kernels that N particles need."""
-    return Kernels(dim, ParticleSystem(ParticleSettings(n=n, dim=dim)).settings.method)
+    uses_mesh = ParticleSettings(n=n, dim=dim).uses_mesh
+    return Kernels(dim, "mesh" if uses_mesh else "direct")
 
 
 def kernels_ready(kernels: Kernels) -> bool:

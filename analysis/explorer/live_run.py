@@ -18,9 +18,9 @@ from analysis.structures.circles_and_grids import (
     count_imperfections,
 )
 from dynamics import networks
+from dynamics.ensemble import create_system
 from dynamics.kernels.compiling import numba_threads
 from dynamics.settings import ParticleSettings
-from dynamics.system_creation import create_system
 from dynamics.tasks import all_pairs
 
 torch = lazy.load("torch")  # an extra, which particles do not need

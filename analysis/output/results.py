@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 import xarray as xr
 
 from analysis.output.files import replace_file
-from dynamics.run_checks import check_trajectory_path
 from dynamics.settings import SettingsError
-from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
+from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS, check_trajectory_path
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")

@@ -26,6 +26,7 @@ from analysis.reproduction.experiment import (
     Sizing,
 )
 from analysis.transitions.ablations import step_cost
+from dynamics.ensemble import create_system
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.provenance import git_commit, package_versions
 from dynamics.settings import (
@@ -37,7 +38,6 @@ from dynamics.settings import (
 )
 from dynamics.sweeps.design import SweepDesign, sweep_design
 from dynamics.sweeps.run import compute_missing_points
-from dynamics.system_creation import create_system
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 
 PAPER_SETTINGS = {

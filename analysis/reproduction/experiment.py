@@ -13,8 +13,7 @@ from tqdm import tqdm
 
 from analysis.output.results import dimensionless
 from analysis.reproduction.claim import Claim
-from dynamics.ensemble import Ensemble
-from dynamics.run_checks import RUNS_FOLDER
+from dynamics.ensemble import RUNS_FOLDER, Ensemble
 from dynamics.settings import RecordMode, Settings
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.trajectory.diverged import not_diverged

@@ -220,14 +220,9 @@ def table_ensembles(
         raise SettingsError(table.setting, result, allowed)
     for value in table.printed:
         row_settings = dataclasses.replace(settings, **{table.setting: value})  # type: ignore[arg-type]
-        try:
-            ensemble = Ensemble(row_settings, runs, seed, steps=epochs)
-            path = ensemble.path
-            trajectory = ensemble.simulate(path)
-        except SettingsError as error:
-            raise SettingsError(
-                error.field.replace("steps", "epochs"), error.found, error.allowed
-            ) from None
+        ensemble = Ensemble(row_settings, runs, seed, steps=epochs)
+        path = ensemble.path
+        trajectory = ensemble.simulate(path)
         diverged = count_diverged(trajectory)
         left_out = f", {diverged} runs diverged and left out" if diverged else ""
         print(f"{table.label} = {value:g}: {path}{left_out}", file=log)

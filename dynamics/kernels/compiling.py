@@ -39,7 +39,7 @@ from numba.core.caching import (
 )
 
 from dynamics.errors import ForkedProcess
-from dynamics.user_cache import absolute_folder, user_cache_folder
+from dynamics.folders import absolute_folder, user_cache_folder
 
 _CONFIG: Any = numba.config
 

@@ -41,13 +41,7 @@ from dynamics.settings import (
     ParticleSettings,
     SettingsError,
 )
-from dynamics.system import DEFAULT_CLOCK
-from dynamics.system_kinds import (
-    SYSTEM_KINDS,
-    complete_settings,
-    fast_sums_version,
-    resolve_device,
-)
+from dynamics.system import DEFAULT_CLOCK, SYSTEM_KINDS, resolve_device
 from dynamics.tasks import all_pairs
 
 
@@ -92,8 +86,10 @@ class ParticleSystem:
     (3, 5, 2)
     """
 
-    clock, backends, backend_name = DEFAULT_CLOCK, (), ""
-    numerics_version = SYSTEM_KINDS["particles"].numerics_version
+    kind = SYSTEM_KINDS["particles"]
+    clock = DEFAULT_CLOCK
+    backends = ()
+    backend_name = ""
 
     def __init__(
         self,
@@ -101,24 +97,24 @@ class ParticleSystem:
         device: str = "auto",
         pairs: np.ndarray | None = None,
     ) -> None:
-        self.device = resolve_device(device, SYSTEM_KINDS["particles"])
+        self.settings = settings
+        self.device = device if device == "cpu" else resolve_device(device, self.kind)
+        self.numerics_version = self.kind.version(settings)
         self.ensemble_width = 0
-        self.settings = s = complete_settings(settings)
-        self.numerics_version += fast_sums_version(s)
         self.variables = {
             "embedding": ("token", "axis"),
             "gradient_norm": ("layer",),
             "update_norm": ("layer",),
         }
         self._given_pairs = pairs
-        self._axes = tuple(range(s.dim))
+        self._axes = tuple(range(settings.dim))
         self._parameters = IntegratorParameters(
-            fa=s.fa,
-            ga=s.ga,
-            gr=s.gr,
-            step_size=s.step_size,
+            fa=settings.fa,
+            ga=settings.ga,
+            gr=settings.gr,
+            step_size=settings.step_size,
             **{
-                field: PARTICLE_CHOICES[field].index(getattr(s, field))
+                field: PARTICLE_CHOICES[field].index(getattr(settings, field))
                 for field in IntegratorParameters._fields
                 if field in PARTICLE_CHOICES
             },
@@ -141,7 +137,7 @@ class ParticleSystem:
     def working_bytes(self, runs: int) -> int:
         """Estimated memory in bytes that `advance` needs for an ensemble of `runs`."""
         s = self.settings
-        if s.method == "mesh":
+        if s.uses_mesh:
             return (
                 fast_forces.working_bytes(s.n, s.dim, s.accuracy)
                 + 8 * 32 * runs * s.n * s.dim
@@ -213,7 +209,7 @@ class ParticleSystem:
         lanes = np.zeros((4, len(blocks) * LANES_64))
         lanes[:, :runs] = track
         lanes = np.ascontiguousarray(lanes.reshape(4, -1, LANES_64).swapaxes(0, 1))
-        if self.settings.method == "mesh":
+        if self.settings.uses_mesh:
             total = self._advance_by_mesh(blocks, runs, steps, lanes)
         else:
             across, threads = pair_forces.summation_plan(runs, self.pairs)

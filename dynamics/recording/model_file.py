@@ -27,12 +27,11 @@ import torch
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
-from dynamics.folders import expand_home
+from dynamics.folders import expand_home, user_cache_folder
 from dynamics.networks.derivatives import differentiable_twice
 from dynamics.recording.quantities import near_missing_names
 from dynamics.settings import MODEL_FILE, SettingsError, check_integer
 from dynamics.trajectory.schema import OPERATION
-from dynamics.user_cache import user_cache_folder
 from dynamics.user_code import read_source, reported_errors, run_source
 
 Parameters = Mapping[str, torch.Tensor]

@@ -52,9 +52,15 @@ from dynamics.recording.recording import Recording
 from dynamics.recording.recording_elsewhere import RecordingElsewhere
 from dynamics.recording.training_state import check_states, undisturbed
 from dynamics.recording.update_norms import Layers, ModelLayers
-from dynamics.run_checks import MAX_STEPS, check_trajectory_path
-from dynamics.settings import RecordedSettings, SettingsError, check_integer, check_real
+from dynamics.settings import (
+    MAX_STEPS,
+    RecordedSettings,
+    SettingsError,
+    check_integer,
+    check_real,
+)
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+from dynamics.trajectory.netcdf import check_trajectory_path
 from dynamics.trajectory.schema import EMBEDDING_LAYER
 
 

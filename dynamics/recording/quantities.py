@@ -17,8 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from dynamics.provenance import METRIC_VARIABLES
 from dynamics.settings import SettingsError
-from dynamics.system_checks import RESERVED_NAMES
-from dynamics.trajectory.schema import VARIABLES
+from dynamics.trajectory.schema import RESERVED_NAMES, VARIABLES
 
 
 @dataclasses.dataclass(frozen=True)

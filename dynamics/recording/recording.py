@@ -17,7 +17,7 @@ from dynamics.errors import (
     ReportedError,
     UnrestoredRecording,
 )
-from dynamics.interruption import deferred_signals
+from dynamics.loop import deferred_signals
 from dynamics.recording.embedding_gradient import GRADIENT, EmbeddingGradient
 from dynamics.recording.metrics import (
     METRICS,

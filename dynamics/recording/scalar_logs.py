@@ -17,9 +17,8 @@ from dynamics.folders import expand_home
 from dynamics.recording.imported_trajectory import imported_trajectory
 from dynamics.recording.metrics import METRICS, metric_arrays, shared_splits
 from dynamics.settings import RecordedSettings, SettingsError
-from dynamics.system_checks import RESERVED_NAMES
 from dynamics.trajectory.diverged import mask_diverged
-from dynamics.trajectory.schema import VARIABLES
+from dynamics.trajectory.schema import RESERVED_NAMES, VARIABLES
 
 if TYPE_CHECKING:
     import pandas as pd

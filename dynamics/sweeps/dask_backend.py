@@ -25,12 +25,11 @@ from typing import Any, Protocol, TypeVar
 from tqdm import tqdm
 
 from dynamics.errors import Interrupted, MissingPackage, RecordingError, TrajectoryError
-from dynamics.interruption import deferred_signals
 from dynamics.kernels.compiling import numba_threads
+from dynamics.loop import deferred_signals
 from dynamics.settings import SettingsError
 from dynamics.sweeps.design import errors_with_point
-from dynamics.trajectory.lock import hold_lock
-from dynamics.trajectory.netcdf import fsync_path
+from dynamics.trajectory.netcdf import fsync_path, hold_lock
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to wait for a reply of the scheduler."""

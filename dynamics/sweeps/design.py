@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import xarray as xr
 
-from dynamics.ensemble import Ensemble
+from dynamics.ensemble import RUNS_FOLDER, Ensemble
 from dynamics.errors import TrajectoryError
 from dynamics.observers import Observer
 from dynamics.provenance import check_same_run
-from dynamics.run_checks import RUNS_FOLDER, find_finished_run
 from dynamics.settings import (
     RecordMode,
     Settings,
@@ -26,7 +25,7 @@ from dynamics.settings import (
     check_integer,
 )
 from dynamics.trajectory.reader import checkpoints, open_trajectory
-from dynamics.trajectory.recorder import remove_merged_parts
+from dynamics.trajectory.recorder import find_finished_run, remove_merged_parts
 
 MAX_POINTS = 100_000
 """Largest number of points of a sweep."""
@@ -78,12 +77,10 @@ class SweepPoint(NamedTuple):
         except SettingsError as error:
             if error.field != "steps":
                 raise
-            unit = "epochs" if self.settings.epoch_steps else "steps"
-            one = max(1, self.settings.epoch_steps)
             allowed = (
                 f"a length recorded in {self.path}, a larger one, or another --folder"
             )
-            raise SettingsError(unit, self.steps // one, allowed) from None
+            raise SettingsError("steps", error.found, allowed) from None
 
     def is_finished(self) -> bool:
         """Whether another process has finished the trajectory."""

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from dynamics.ensemble import RUNS_FOLDER
 from dynamics.errors import TrajectoryError, UnrestoredRecording
 from dynamics.folders import expand_home
-from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import SettingsError, check_integer
 from dynamics.sweeps.compute import compute_tasks
 from dynamics.sweeps.design import MAX_POINTS

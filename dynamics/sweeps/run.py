@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynamics.ensemble import RUNS_FOLDER, create_system
 from dynamics.errors import TrajectoryError
 from dynamics.observers import Observer
-from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import RecordMode, Settings
 from dynamics.sweeps.compute import compute_tasks
 from dynamics.sweeps.dask_backend import check_scheduler
@@ -27,7 +27,6 @@ from dynamics.sweeps.design import (
     sweep_design,
 )
 from dynamics.sweeps.summaries import combine_summaries, summarise_trajectory
-from dynamics.system_creation import create_system
 from dynamics.trajectory.description import describe_run
 
 # -------------------------------------------------------------------------------- sweep

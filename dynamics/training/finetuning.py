@@ -15,8 +15,7 @@ from dynamics.initial_conditions import (
     start_step_index,
 )
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.settings import SettingsError, SparseSettings
-from dynamics.start_files import verify_content_hash
+from dynamics.settings import SettingsError, SparseSettings, verify_content_hash
 from dynamics.trajectory.schema import read_settings
 from dynamics.trajectory.success import successful_runs
 

@@ -15,16 +15,8 @@ from dynamics.kernels.simd import LANES_32
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.transformer_network import Transformer
-from dynamics.settings import (
-    ModularSettings,
-)
-from dynamics.system import DEFAULT_CLOCK
-from dynamics.system_kinds import (
-    SYSTEM_KINDS,
-    SystemKind,
-    complete_settings,
-    resolve_device,
-)
+from dynamics.settings import ModularSettings
+from dynamics.system import DEFAULT_CLOCK, SYSTEM_KINDS, SystemKind, resolve_device
 from dynamics.training import (
     cuda_memory,
     modular_backends,
@@ -77,10 +69,10 @@ class TrainingSystem(ABC, Generic[_Network]):
     def __init__(
         self, settings: Any, device: str = "auto", ensemble_width: int = 0
     ) -> None:
-        self.settings = complete_settings(settings)
-        self.network: _Network = self.network_class(self.settings)
+        self.settings = settings
+        self.network: _Network = self.network_class(settings)
         self.splits = self.split_names(settings)
-        self.device = resolve_device(device, self.kind)
+        self.device = device if device == "cpu" else resolve_device(device, self.kind)
         self.ensemble_width = ensemble_width
         self.moment_names = moment_names(settings)
         self.variables = {

@@ -1,10 +1,15 @@
-"""Sealed NetCDF-4 files, which are written completely or not at all.
+"""Sealed NetCDF-4 files, which are written completely or not at all, by one process at
+a time.
 
 A file is written under a temporary name, read back and compared, sealed, fsynced and
 only then renamed: under its final name a file is complete. The seal is its last line,
 the SHA-256 of all bytes before it. HDF5 ignores bytes after the end of its data, so any
 program can read the file. `open_group` verifies the seal before it parses the file, and
-raises an error if the file was cut short or a single bit has changed."""
+raises an error if the file was cut short or a single bit has changed.
+
+The process that writes NAME holds a lock of the operating system on a file .NAME.lock
+in the same folder. The lock is released when the process ends or is killed; only a
+killed process leaves the file."""
 
 from __future__ import annotations
 
@@ -21,9 +26,10 @@ from typing import Any, Literal
 import netCDF4
 import numpy as np
 import xarray as xr
+from filelock import FileLock, Timeout
 from xarray.backends import CachingFileManager, NetCDF4DataStore
 
-from dynamics.errors import RecordingError, TrajectoryError
+from dynamics.errors import RecordingError, SettingsError, TrajectoryError
 from dynamics.folders import expand_home
 from dynamics.trajectory.schema import must_be_finite
 
@@ -64,6 +70,35 @@ def resolve_link(path: str | Path) -> Path:
     folder in place of ``~``. Raises SettingsError."""
     path = expand_home(path)
     return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def check_trajectory_path(out: str | Path) -> Path:
+    """Check the path of a trajectory to be written; return it, or the target of a
+    symbolic link.
+
+    Raises SettingsError.
+    """
+    allowed = "the name of a file that ends in .nc and is no longer than 180 bytes"
+    names_folder = str(out).endswith(os.sep)
+    out = expand_home(out, "out")
+    try:
+        path = resolve_link(out)
+        short = (
+            len(path.name.encode()) <= 180
+        )  # the limit is 255; temporary files have longer names
+        named = (
+            path.suffix == ".nc"
+            and "\0" not in str(path)
+            and not names_folder
+            and not path.is_symlink()  # a loop
+        )
+        if path.exists() and not path.is_file():
+            allowed = f"a file; this is a {'folder' if path.is_dir() else 'device'}"
+        elif short and named:
+            return path
+    except (OSError, ValueError):
+        pass
+    raise SettingsError("out", out, allowed)
 
 
 # ----------------------------------------------------------------------------- the seal
@@ -391,3 +426,49 @@ def fsync_path(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# ----------------------------------------------------------------------------- the lock
+
+
+def trajectory_lock(path: Path) -> FileLock:
+    """The lock that a process holds while it writes to `path`."""
+    path = resolve_link(path)
+    return FileLock(path.with_name(f".{path.name}.lock"))
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of `path`, or raise RecordingError. Its file is removed at the
+    end, while the lock is held; a process that waits for it then makes a new one."""
+    lock = trajectory_lock(path)
+    try:
+        lock.acquire(
+            timeout=1, poll_interval=0.05
+        )  # a listing of runs may hold it for a moment
+    except Timeout:
+        if not Path(lock.lock_file).exists():  # the lock file cannot be created
+            raise RecordingError(f"{path}: cannot be written") from None
+        raise RecordingError(f"{path}: another process is writing it") from None
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            Path(lock.lock_file).unlink()
+        lock.release()
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process is writing to `path`; False if the lock cannot be tested."""
+    lock = trajectory_lock(path)
+    if not Path(lock.lock_file).exists():
+        return False
+    try:
+        with lock.acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False

@@ -4,8 +4,8 @@ run can be continued.
 A short run is written once. A longer one is written in parts
 (`dynamics.trajectory.parts`): each contains the frames since the previous part and the
 exact state at its end. When the run is finished, the parts are merged. Every file is
-written completely or not at all (`dynamics.trajectory.netcdf`), by one process at a
-time (`dynamics.trajectory.lock`)."""
+written completely or not at all, by one process at a time
+(`dynamics.trajectory.netcdf`)."""
 
 import contextlib
 import re
@@ -27,9 +27,9 @@ from dynamics.trajectory.description import (
     add_variable_attributes,
     final_variables,
 )
-from dynamics.trajectory.lock import hold_lock
 from dynamics.trajectory.netcdf import (
     StackedDatasets,
+    hold_lock,
     open_group,
     resolve_link,
     write_sealed_file,
@@ -42,7 +42,7 @@ from dynamics.trajectory.parts import (
     parts_folder,
     unfinished_files,
 )
-from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.reader import open_trajectory, truncate_trajectory
 from dynamics.trajectory.schema import validate_trajectory
 
 PART_BYTES = 256 << 20
@@ -100,6 +100,32 @@ def save_trajectory(
             )
         frames = StackedDatasets([(derived, np.arange(derived.sizes["step"]))], "step")
         write_sealed_file(path, {"": frames}, derived.attrs)
+
+
+def find_finished_run(
+    path: Path, identity: Mapping[str, Any], steps: int
+) -> xr.Dataset | None:
+    """The trajectory at `path`, truncated to `steps` steps; None if it does not exist
+    or is shorter.
+
+    Raises SettingsError if it belongs to a run with another identity, or has no frame
+    at step `steps`."""
+    if not path.exists():
+        return None
+    trajectory = open_trajectory(path)
+    check_same_run(path, trajectory.attrs, identity)
+    recorded = trajectory["step"].values
+    if recorded[-1] < steps:
+        trajectory.close()
+        return None
+    if steps not in recorded:
+        allowed = (
+            f"a recorded step of {path} (every {identity['every']}), another --out, or"
+            " --overwrite"
+        )
+        raise SettingsError("steps", f"{steps} steps", allowed)
+    remove_merged_parts(path, int(recorded[-1]), identity)
+    return truncate_trajectory(trajectory, steps)
 
 
 def remove_merged_parts(path: Path, reached: int, identity: Mapping[str, Any]) -> None:
@@ -264,7 +290,7 @@ class FileRecorder(MemoryRecorder):
             allowed = (
                 f"at least {position}, which {self.path} has reached, or --overwrite"
             )
-            raise SettingsError("steps", self.schedule.steps, allowed)
+            raise SettingsError("steps", f"{self.schedule.steps} steps", allowed)
         self.part_begins = position
         with open_group(parts[-1].path if parts else self.path, "checkpoint") as states:
             last = states.isel(checkpoint=-1).load()

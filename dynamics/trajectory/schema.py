@@ -98,6 +98,18 @@ REQUIRED_VARIABLES = ("status", "last_step", "step", "time", "seed")
 NORM_VARIABLES = ("gradient_norm", "update_norm")
 """Variables of every run but those collected from checkpoints, which have no norms."""
 
+RESERVED_NAMES = (
+    "run",
+    "step",
+    "time",
+    "epoch",
+    "seed",
+    "status",
+    "last_step",
+    "checkpoint",
+)
+"""Names of dimensions and variables that are added when a file is written."""
+
 OPERATION, SUM = "operation", "a + b"
 """Attribute of a model from outside that combines its numbers otherwise than by their
 sum, and its value for the sum."""

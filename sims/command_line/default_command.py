@@ -45,7 +45,8 @@ def system_command(settings: type[Settings], program: str) -> None:
     """Parse the command line of `python -m program`, and simulate the ensemble or read
     it from disk."""
     with exit_on_settings_error():
-        options, unit = system_options(settings), duration_option(settings)[0]
+        options = system_options(settings)
+        unit, _ = duration_option(settings)
 
     def repeat(settings: Settings, ensemble: EnsembleOptions) -> Any:
         return options(
@@ -53,9 +54,12 @@ def system_command(settings: type[Settings], program: str) -> None:
         )
 
     def main(chosen: Any) -> None:
-        duration = getattr(chosen, unit)
         _, trajectory = command_line.run_ensemble(
-            chosen.settings, duration, chosen.ensemble, chosen.origin, sys.stdout, unit
+            chosen.settings,
+            getattr(chosen, unit),
+            chosen.ensemble,
+            chosen.origin,
+            sys.stdout,
         )
         command_line.print_diverged(
             trajectory, "they keep their last finite state", sys.stdout

@@ -11,10 +11,9 @@ from typing import Any, Literal, TypeVar, get_type_hints
 import tyro
 
 from analysis.command_line.help_texts import field_descriptions
-from dynamics.ensemble_arguments import EnsembleArguments
-from dynamics.settings import Settings
+from dynamics.settings import EnsembleArguments, Settings
 from dynamics.settings_checks import check_settings_class
-from dynamics.system_kinds import SYSTEM_KINDS
+from dynamics.system import SYSTEM_KINDS
 from sims import command_line
 
 Options = TypeVar("Options")

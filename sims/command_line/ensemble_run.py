@@ -13,7 +13,13 @@ from dynamics import cost_model
 from dynamics.branching import branch, branch_path, branch_step
 from dynamics.ensemble import Ensemble
 from dynamics.provenance import FIRST_BACKEND
-from dynamics.settings import ModularSettings, Settings, SettingsError, check_integer
+from dynamics.settings import (
+    MAX_STEPS,
+    ModularSettings,
+    Settings,
+    SettingsError,
+    check_integer,
+)
 from dynamics.trajectory.diverged import count_diverged
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
@@ -29,62 +35,51 @@ def run_ensemble(
     ensemble: EnsembleOptions,
     origin: OriginOptions,
     log: TextIO,
-    unit: str = "steps",
 ) -> tuple[Path, xr.Dataset]:
     """Compute the ensemble or read it from disk, print which to `log`, and return its
     file and its trajectory.
 
-    duration: number of steps, or of epochs if `unit` is "epochs"; None is the system's
-    default. Raises the errors of `simulate`, with the unit as the name of the field.
-    """
-    unit_steps = settings.epoch_steps if unit == "epochs" else 1
-    try:
-        if duration is not None:
-            check_integer(unit, duration, 0, 2**53 // unit_steps)
-        prepare = _prepare_branch if origin.branch else _prepare_simulation
-        path, run = prepare(settings, duration, unit_steps, ensemble, origin)
-        before = path.stat().st_mtime_ns if path.exists() else None
-        trajectory = run()
-    except SettingsError as error:
-        result = (
-            f"{error.found} steps"
-            if error.field == "steps" and unit_steps > 1
-            else error.found
-        )
-        field = ", ".join(
-            unit if name == "steps" else name for name in error.field.split(", ")
-        )
-        raise SettingsError(field, result, error.allowed) from None
-    how = "found" if path.stat().st_mtime_ns == before else "written"
+    duration: in epochs if the system has epochs, otherwise in steps; None is the
+    default of the system. Raises the errors of `simulate`."""
+    unit, unit_steps = "steps", 1
+    if settings.epoch_steps:
+        unit, unit_steps = "epochs", settings.epoch_steps
+    if duration is not None:
+        check_integer(unit, duration, 0, MAX_STEPS // unit_steps)
+    if origin.branch:
+        path, run = _prepare_branch(settings, duration, ensemble, origin)
+    else:
+        steps = None if duration is None else unit_steps * duration
+        path, run = _prepare_simulation(settings, steps, ensemble, origin)
+    before = path.stat().st_mtime_ns if path.exists() else None
+    trajectory = run()
     last = int(trajectory["step"][-1])
-    reached = (
-        f"{last} {unit}"
-        if unit_steps == 1
-        else f"{float(trajectory['epoch'][-1]):g} {unit} of {unit_steps} steps"
-    )
-    if how == "found" and (recorded := int(open_trajectory(path)["step"][-1])) > last:
-        reached += f"; the file has {recorded} steps, shown is step {last}"
-    print(
-        f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {reached})",
-        file=log,
-    )
+    reached = f"{last} {unit}"
+    if unit_steps > 1:
+        epoch = float(trajectory["epoch"][-1])
+        reached = f"{epoch:g} epochs of {unit_steps} steps"
+    how = "written"
+    if path.stat().st_mtime_ns == before:
+        how = "found"
+        recorded = int(open_trajectory(path)["step"][-1])
+        if recorded > last:
+            reached += f"; the file has {recorded} steps, shown is step {last}"
+    runs = trajectory.sizes["run"]
+    print(f"trajectory  {path}  ({how}: {runs} runs, {reached})", file=log)
     return path, trajectory
 
 
 def _prepare_simulation(
     settings: Settings,
-    duration: int | None,
-    unit_steps: int,
+    steps: int | None,
     ensemble: EnsembleOptions,
     origin: OriginOptions,
 ) -> tuple[Path, _Simulation]:
     """The file of an ensemble that starts at step 0, and the function that computes
     it."""
     if origin.step is not None:
-        raise SettingsError(
-            "step", origin.step, "a step only with a trajectory to begin from"
-        )
-    steps = None if duration is None else unit_steps * duration
+        allowed = "a step only with a trajectory to begin from"
+        raise SettingsError("step", origin.step, allowed)
     runs = Ensemble(settings, steps=steps, **ensemble.arguments())
     path = ensemble.out or runs.path
     return path, lambda: runs.simulate(path, ensemble.overwrite)
@@ -93,53 +88,43 @@ def _prepare_simulation(
 def _prepare_branch(
     settings: Settings,
     duration: int | None,
-    unit_steps: int,
     ensemble: EnsembleOptions,
     origin: OriginOptions,
 ) -> tuple[Path, _Simulation]:
     """The file of an ensemble that branches off another one at a step, and the function
     that computes it."""
-    if origin.step is None:
-        raise SettingsError(
-            "step", "none", "the step at which to branch off the trajectory of --branch"
-        )
-    source = open_origin(str(origin.branch), settings.system, "branch")
     step = origin.step
+    if step is None:
+        allowed = "the step at which to branch off the trajectory of --branch"
+        raise SettingsError("step", "none", allowed)
+    source = open_origin(str(origin.branch), settings.system, "branch")
     recorded = {"backend": FIRST_BACKEND, **source.attrs}
-    for field in ("runs", "seed", "device", "backend"):
-        if getattr(ensemble, field) not in (recorded[field], "auto"):
-            raise SettingsError(
-                field,
-                getattr(ensemble, field),
-                f"{recorded[field]}, as in {origin.branch}",
-            )
+    for name in ("runs", "seed", "device", "backend"):
+        value = getattr(ensemble, name)
+        if value not in (recorded[name], "auto"):
+            allowed = f"{recorded[name]}, as in {origin.branch}"
+            raise SettingsError(name, value, allowed)
     before = read_settings(source)
-    now = {
-        field.name: getattr(settings, field.name)
-        for field in dataclasses.fields(before)
-    }
-    changes = {
-        name: value for name, value in now.items() if value != getattr(before, name)
-    }
+    options: dict[str, Any] = {"every": ensemble.every, "record": ensemble.record}
+    changes = {}
+    for field in dataclasses.fields(before):
+        value = getattr(settings, field.name)
+        if value != getattr(before, field.name):
+            changes[field.name] = value
     until = duration
     if duration is not None and settings.epoch_steps:
         until = branch_step(source, step, duration, **changes)
     last = int(source["step"][-1]) if until is None else until
     if step > last:
         raise SettingsError("step", step, f"at most {last}, where the branch ends")
-    options: dict[str, Any] = {
-        "every": ensemble.every,
-        "record": ensemble.record,
-        **changes,
-    }
+    options |= changes
     path = ensemble.out or branch_path(source, step, **options)
-    overwrite = ensemble.overwrite
     return path, lambda: branch(
         source,
         step,
         until=until,
         out=path,
-        overwrite=overwrite,
+        overwrite=ensemble.overwrite,
         progress=True,
         **options,
     )

@@ -11,8 +11,7 @@ import xarray as xr
 from dynamics.errors import TrajectoryError, UnknownSystem
 from dynamics.settings import RecordedSettings, Settings
 from dynamics.settings_text import describe_settings, setting_texts
-from dynamics.trajectory.lock import is_locked
-from dynamics.trajectory.netcdf import open_group
+from dynamics.trajectory.netcdf import is_locked, open_group
 from dynamics.trajectory.parts import last_step_of, unfinished_files
 from dynamics.trajectory.reader import is_result_file, open_trajectory
 from dynamics.trajectory.schema import DIVERGED, RUNNING, read_settings

@@ -186,16 +186,17 @@ def design_from_script(script: sweeps.Script, chosen: Any) -> sweeps.ScriptDesig
 
 
 def check_sweep_system(arguments: Sequence[str]) -> None:
-    """Check that the first argument names a registered system. Raises SettingsError."""
-    name = next(iter(arguments), "-")
-    if not name.startswith("-") and name not in SETTINGS_CLASSES:
+    """Check that the first argument names a registered system, or asks for help. Raises
+    SettingsError."""
+    name = next(iter(arguments), "none")
+    if name not in ("-h", "--help", *SETTINGS_CLASSES):
         how = (
             f"others if {SYSTEM_MODULES_VARIABLE} names the module that registers them,"
             " see docs/guides/own-system.md"
         )
-        raise SettingsError(
-            "name of a system", name, f"one of {', '.join(SETTINGS_CLASSES)} ({how})"
-        )
+        systems = ", ".join(SETTINGS_CLASSES)
+        allowed = f"one of {systems}, as first word ({how})"
+        raise SettingsError("name of the system", name, allowed)
 
 
 def design_from_options(chosen: Any) -> sweeps.SweepDesign:

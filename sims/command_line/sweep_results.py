@@ -18,8 +18,8 @@ from analysis.structures.formation_times import FEWEST_TOKENS
 from analysis.structures.structure_tables import STRUCTURE_COLUMNS, structure_columns
 from dynamics.branching import final_embedding
 from dynamics.errors import TrajectoryError
-from dynamics.run_checks import check_trajectory_path
 from dynamics.settings import SettingsError
+from dynamics.trajectory.netcdf import check_trajectory_path
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import DIVERGED, numbers_modulo
 

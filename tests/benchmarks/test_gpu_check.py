@@ -8,7 +8,7 @@ import torch
 
 from benchmarks import gpu_check
 from benchmarks.gpu_check import Case
-from dynamics import ModularSettings, SparseSettings, TransformerSettings, system_kinds
+from dynamics import ModularSettings, SparseSettings, TransformerSettings, system
 from dynamics.training import training_systems
 from tests.dynamics.training.test_without_cuda import (
     OtherDevice,
@@ -66,7 +66,7 @@ def test_everything_runs_on_a_stub_of_a_gpu(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(torch.cuda, name, lambda: None)
     for name in ("memory_allocated", "max_memory_allocated"):
         monkeypatch.setattr(torch.cuda, name, lambda: 0)
-    monkeypatch.setattr(system_kinds, "cuda_is_available", lambda: True)
+    monkeypatch.setattr(system, "cuda_is_available", lambda: True)
     monkeypatch.setattr(
         training_systems,
         "resolve_device",

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dynamics import SettingsError, branch, open_trajectory, register, replay, simulate
-from tests.dynamics.test_system_checks import Noise, NoiseSettings
+from tests.dynamics.test_external_systems import Noise, NoiseSettings
 from tests.interruptions import interrupt_at
 
 

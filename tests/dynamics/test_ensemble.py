@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dynamics import Ensemble, ParticleSettings, SettingsError, run_path, simulate
-from dynamics.system_kinds import cuda_is_available
+from dynamics.system import cuda_is_available
 
 NAMING = """
 import sys

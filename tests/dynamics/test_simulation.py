@@ -20,7 +20,6 @@ from dynamics import (
     ensemble,
     final_embedding,
     replay,
-    run_checks,
     run_path,
     simulate,
 )
@@ -35,7 +34,7 @@ from dynamics.trajectory import (
     truncate_trajectory,
 )
 from dynamics.trajectory.description import RecordingSchedule
-from dynamics.trajectory.lock import trajectory_lock
+from dynamics.trajectory.netcdf import trajectory_lock
 from dynamics.trajectory.parts import closed_parts, part_file_name, parts_folder
 from tests.interruptions import interrupt_at
 
@@ -117,7 +116,7 @@ def test_a_finished_run_is_found_and_only_read(monkeypatch):
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     assert same(run(path, steps=20), run(steps=20))
     run("b.nc", every=7)
-    with pytest.raises(SettingsError, match="steps: found 20"):
+    with pytest.raises(SettingsError, match="steps: found 20 steps"):
         run("b.nc", every=7, steps=20)
 
 
@@ -330,7 +329,7 @@ HUGE = [
 def test_ensembles_that_do_not_fit_are_refused_before_they_are_allocated(
     amount, monkeypatch
 ):
-    monkeypatch.setattr(run_checks, "physical_memory", lambda: 16 * 2**30)
+    monkeypatch.setattr(ensemble, "physical_memory", lambda: 16 * 2**30)
     with pytest.raises(SettingsError, match="GiB"):
         run(**amount)
 
@@ -353,7 +352,9 @@ def test_an_interrupted_run_can_be_finished_at_its_last_step_but_not_before():
     gets one."""
     stop_at("a.nc", 30, every=7, steps=1000)
     before = [part.path.read_bytes() for part in closed_parts("a.nc")]
-    with pytest.raises(SettingsError, match="steps: found 29, allowed is at least 30"):
+    with pytest.raises(
+        SettingsError, match="steps: found 29 steps, allowed is at least 30"
+    ):
         run("a.nc", every=7, steps=29)
     assert [part.path.read_bytes() for part in closed_parts("a.nc")] == before
     run("a.nc", every=7, steps=30)
@@ -363,7 +364,9 @@ def test_an_interrupted_run_can_be_finished_at_its_last_step_but_not_before():
 def test_an_extension_that_was_interrupted_beyond_what_is_asked_is_refused():
     run("a.nc", steps=20, every=7)
     stop_at("a.nc", 30, every=7, steps=1000)
-    with pytest.raises(SettingsError, match="steps: found 25, allowed is at least 30"):
+    with pytest.raises(
+        SettingsError, match="steps: found 25 steps, allowed is at least 30"
+    ):
         run("a.nc", every=7, steps=25)
     for steps in (20, 60):
         assert same(run("a.nc", every=7, steps=steps), run(every=7, steps=steps))
@@ -473,7 +476,7 @@ def test_another_process_that_finishes_first_is_noticed_under_the_lock(monkeypat
         ensemble, "find_finished_run", lambda *_: None
     )  # what it saw before the lock
     for amount, told in (
-        ({}, "steps: found 60, allowed is at least 80"),
+        ({}, "steps: found 60 steps, allowed is at least 80"),
         ({"seed": 5}, "out: found"),
     ):
         with pytest.raises(SettingsError, match=told):

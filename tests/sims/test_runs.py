@@ -7,7 +7,7 @@ import xarray as xr
 
 from analysis.output.results import write_result
 from dynamics import ParticleSettings, simulate
-from dynamics.trajectory.lock import trajectory_lock
+from dynamics.trajectory.netcdf import trajectory_lock
 from sims.command_line import describe_run_file
 from tests.dynamics.test_simulation import run, stop_at
 

@@ -12,7 +12,7 @@ import torch
 import analysis
 import sims
 from analysis import clustering_heads
-from analysis.command_line.help_texts import option_names
+from analysis.command_line.help_texts import option_kinds
 from dynamics import (
     ModularSettings,
     ParticleSettings,
@@ -174,7 +174,7 @@ def refuses(folder, typed, monkeypatch):
 
 def options_of(command):
     """Names of the options and of the arguments without a name."""
-    return option_names(arguments_of(command))
+    return [list(names) for names in option_kinds(arguments_of(command))]
 
 
 def words_of(line, *words):
@@ -216,6 +216,6 @@ def test_no_option_takes_any_hostile_value(refuses, line):
 def test_a_sweep_of_a_script_takes_no_hostile_value(refuses, folder, monkeypatch):
     options = script_sweep_options(load_script(folder / "own.py"))
     monkeypatch.setattr(sweeps, "compute_missing_runs", refuse_to_compute)
-    for name in option_names(options)[0]:
+    for name in option_kinds(options)[0]:
         for word in HOSTILE[::3]:
             refuses("sims.sweep", "own.py", f"--{name.replace('_', '-')}={word}")

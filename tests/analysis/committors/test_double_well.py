@@ -19,7 +19,7 @@ from scipy.integrate import quad
 from analysis import committor
 from dynamics import SettingsError, branch_copies, register, simulate
 from dynamics.training.minibatches import shuffle_keys
-from tests.dynamics.test_system_checks import Noise, NoiseSettings
+from tests.dynamics.test_external_systems import Noise, NoiseSettings
 
 PLACES = 20
 

@@ -24,7 +24,7 @@ from dynamics import (
     register,
     simulate,
 )
-from tests.dynamics.test_system_checks import Noise, NoiseSettings
+from tests.dynamics.test_external_systems import Noise, NoiseSettings
 
 RATES = np.array([0.5, -0.2, -1.0])
 BASIS = np.linalg.qr(np.random.default_rng(3).standard_normal((3, 3)))[0]

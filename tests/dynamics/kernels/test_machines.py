@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynamics
-from dynamics.folders import expand_home
+from dynamics.folders import absolute_folder, expand_home, user_cache_folder
 from dynamics.settings import SettingsError
-from dynamics.user_cache import absolute_folder, user_cache_folder
 
 MODULE = """
 import numba

@@ -241,14 +241,14 @@ def test_steps_by_both_methods_agree(dim, balance):
 
 
 def test_auto_selects_by_number_and_dimension():
-    for n, dim, method in (
-        (127, 2, "auto"),
-        (128, 2, "mesh"),
-        (128, 1, "mesh"),
-        (128, 3, "auto"),
-        (997, 5, "auto"),
+    for n, dim, uses_mesh in (
+        (127, 2, False),
+        (128, 2, True),
+        (128, 1, True),
+        (128, 3, False),
+        (997, 5, False),
     ):
-        assert ParticleSystem(ParticleSettings(n=n, dim=dim)).settings.method == method
+        assert ParticleSettings(n=n, dim=dim).uses_mesh == uses_mesh
 
 
 def test_saved_settings_name_method_and_accuracy_only_where_they_change_results():

@@ -111,7 +111,7 @@ def test_the_bits_of_version_1():
     result = hashlib.sha256(
         state.embedding.tobytes() + state.gradient_norm.tobytes()
     ).hexdigest()
-    assert (ParticleSystem.numerics_version, result) == (1, BITS_OF_VERSION_1)
+    assert (ParticleSystem(SETTINGS).numerics_version, result) == (1, BITS_OF_VERSION_1)
 
 
 BITS_OF_VERSION_1 = "768265410bfdb9aca63c7e0b3412f371dcc111a5d8de4f5ec48a318e71d30f1c"

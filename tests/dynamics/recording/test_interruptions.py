@@ -18,7 +18,7 @@ import dynamics
 from dynamics.errors import TrajectoryError
 from dynamics.recording.lightning_callback import LightningRecording
 from dynamics.recording.trainer_callback import TrainerRecording
-from dynamics.trajectory.lock import is_locked
+from dynamics.trajectory.netcdf import is_locked
 
 UPDATES = 8
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -197,7 +197,7 @@ def test_an_enlarged_sweep_computes_what_is_missing(tmp_path, computed):
     assert len(computed) == 5
     xr.testing.assert_equal(longer, anew)
     with pytest.raises(
-        SettingsError, match="steps: found 11, allowed is a length recorded in"
+        SettingsError, match="steps: found 11 steps, allowed is a length recorded in"
     ):
         sweep(SETTINGS, {"fa": [1.0]}, **{**AMOUNT, "steps": 11})
 

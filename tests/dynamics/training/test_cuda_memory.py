@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dynamics import ModularSettings, SparseSettings, TransformerSettings
-from dynamics.run_checks import check_resources
+from dynamics.ensemble import check_resources
 from dynamics.settings import TRANSFORMER_PRESETS, SettingsError
 from dynamics.system import system_class
 from dynamics.training import training_systems

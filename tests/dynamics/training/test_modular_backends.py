@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamics import ModularSettings, SettingsError, all_pairs, simulate, training_pairs
+from dynamics.ensemble import create_system
 from dynamics.kernels import modular_backprop
 from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings_text import setting_texts
-from dynamics.system_creation import create_system
 from dynamics.training import backends
 from dynamics.training.modular_backends import (
     ModularBlasBackend,

@@ -22,7 +22,7 @@ from dynamics import (
     simulate,
     training_copies,
 )
-from dynamics.system_creation import create_system
+from dynamics.ensemble import create_system
 from dynamics.trajectory.schema import DIVERGED
 from tests.dynamics.training.single_updates import assert_same_updates_on
 

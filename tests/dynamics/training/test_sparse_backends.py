@@ -16,8 +16,8 @@ from dynamics import (
     save_trajectory,
     simulate,
 )
+from dynamics.ensemble import create_system
 from dynamics.networks import ClusteringHead
-from dynamics.system_creation import create_system
 from dynamics.tasks import (
     evaluation_sequences,
     sample_sequences,

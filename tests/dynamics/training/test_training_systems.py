@@ -16,7 +16,7 @@ from dynamics import (
     cost_model,
     replay,
 )
-from dynamics.ensemble import run_path
+from dynamics.ensemble import create_system, run_path
 from dynamics.kernels.compiling import numba_threads
 from dynamics.loop import restore_state
 from dynamics.settings import (
@@ -28,7 +28,6 @@ from dynamics.settings import (
 )
 from dynamics.simulation import simulate
 from dynamics.system import system_class
-from dynamics.system_creation import create_system
 from dynamics.training.modular_backends import (
     ModularBlasBackend,
     ModularSimdBackend,

@@ -1,5 +1,5 @@
-"""Divergence in registered systems: a run whose values are not finite keeps its last
-finite state.
+"""Systems that are not built in: how one is created, checked before it runs, and guarded
+against values that are not finite.
 
 The built-in systems detect divergence themselves. `DivergenceGuard` does it for every
 other system: from the first step at which a variable or an array of the restart state
@@ -13,7 +13,67 @@ from typing import Any
 import numpy as np
 
 from dynamics.settings import SettingsError
-from dynamics.system import Arrays, State, System
+from dynamics.settings_checks import check_settings_instance
+from dynamics.system import Arrays, State, System, system_class
+
+_MEMBERS = (
+    *("settings", "variables", "device", "ensemble_width", "numerics_version"),
+    *sorted(System.__abstractmethods__),
+)
+"""Attributes and methods that the loop and the format use."""
+
+
+def create_external_system(settings: Any, device: str) -> System:
+    """An external system, after a check that it has all attributes and methods. Raises
+    SettingsError."""
+    factory = system_class(settings.system)
+    check_settings_instance(settings)
+    name = getattr(factory, "__name__", "the system")
+    allowed = "a class with all members of a system, most inherited from System"
+    if abstract := getattr(factory, "__abstractmethods__", ()):
+        raise SettingsError(name, "no " + ", no ".join(sorted(abstract)), allowed)
+    system = factory(settings, device)
+    if missing := [member for member in _MEMBERS if not hasattr(system, member)]:
+        raise SettingsError(name, "no " + ", no ".join(missing), allowed)
+    dims = {dim for dims in system.variables.values() for dim in dims}
+    if missing := sorted(dims - set(system.coords())):
+        allowed = "an entry for each dimension of variables"
+        raise SettingsError(f"{name}.coords", "no " + ", no ".join(missing), allowed)
+    if not hasattr(system, "backends"):
+        # a class that does not inherit from System may have been written before these
+        system.backends = ()
+        system.backend_name = ""
+    return system
+
+
+def check_first_step(system: System, seeds: np.ndarray) -> None:
+    """Check the frame at step 0 of runs with these seeds, and that they continue from a
+    restored state as from the state itself. Raises SettingsError.
+
+    `dynamics.testing.check_system`, for authors of systems, checks more."""
+    name = type(system).__name__
+    hint = (
+        f"dynamics.testing.check_system({type(system.settings).__name__}()) says more"
+    )
+    state = system.initial(seeds)
+    frame = system.observe(state)
+    sizes = {dim: np.size(values) for dim, values in system.coords().items()}
+    for variable, dims in system.variables.items():
+        shape = frame[variable].shape if variable in frame else ()
+        expected = (len(seeds), *(sizes[dim] for dim in dims))
+        if shape != expected:
+            found = f"{variable} of shape {shape}"
+            raise SettingsError(f"{name}.observe", found, f"{expected}; {hint}")
+    restored = system.restore(dict(system.checkpoint(state)))
+    after = system.checkpoint(system.advance(state, 1))
+    repeated = system.checkpoint(system.advance(restored, 1))
+    for array, values in after.items():
+        if np.asarray(values).tobytes() != np.asarray(repeated[array]).tobytes():
+            found = f"a step after which {array} differs if the state is restored first"
+            raise SettingsError(name, found, f"the same result; {hint}")
+
+
+# --------------------------------------------------------------------------- divergence
 
 LAST_FINITE_STEP = "last_finite_step"
 """Array (run,) that the guard adds to restart states: the step of the last finite state
@@ -41,7 +101,8 @@ class DivergenceGuard:
     as diverged."""
 
     def __init__(self, system: System) -> None:
-        self.system, self.keeps_last_step = system, True
+        self.system = system
+        self.keeps_last_step = True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.system, name)
