@@ -12,19 +12,26 @@ The first three are symmetric; the last one is not if particles align."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import xarray as xr
 
 from analysis import linearization
 from analysis.linearization.curvature_operators import CurvatureOperator
 from analysis.linearization.force_jacobian import force_operator
-from dynamics.settings import ParticleSettings, SettingsError, check_choice
+from dynamics.settings import ParticleSettings, RecordedSettings, SettingsError
 
 if TYPE_CHECKING:
     from dynamics.recording.model_file import ModelFile
 
 Kind = Literal["hessian", "gauss_newton", "preconditioned", "force_jacobian"]
+_KINDS = {
+    ParticleSettings.system: ("force_jacobian",),
+    RecordedSettings.system: ("hessian", "preconditioned"),
+}
+"""The kinds of a system. The loss of a recorded model is one function, without its
+logits."""
+_NETWORK_KINDS = ("hessian", "gauss_newton", "preconditioned")
 
 
 def operator(
@@ -80,18 +87,17 @@ def operator(
     >>> output.size, bool(largest_eigenvalue(output) < largest_eigenvalue(hessian))
     (165, True)
     """
-    check_choice("kind", kind, get_args(Kind))
     for dim in ("run", "step"):
         count = frame.sizes.get(dim)
         if count != 1:
             how = "one run and one step, as of trajectory.isel(run=[0], step=[-1])"
             raise SettingsError("frame", f"{count or 'no'} values of {dim}", how)
-    is_particles = frame.attrs["system"] == ParticleSettings.system
-    if is_particles != (kind == "force_jacobian"):
-        allowed = "force_jacobian" if is_particles else ", ".join(get_args(Kind)[:3])
-        allowed = f"{allowed} for the system {frame.attrs['system']}"
+    system = frame.attrs["system"]
+    kinds = _KINDS.get(system, _NETWORK_KINDS)
+    if kind not in kinds:
+        allowed = f"{', '.join(kinds)} for the system {system}"
         raise SettingsError("kind", kind, allowed)
-    if is_particles:
+    if kind == "force_jacobian":
         whole = force_operator(frame)
     else:  # through the package, so that torch is imported only for networks
         whole = linearization.loss_operators.loss_operator(frame, kind, functions)

@@ -90,7 +90,7 @@ def test_the_hessian_of_a_recorded_model_is_the_mean_of_its_batches(tmp_path):
     hessian = operator(recorded, functions=functions)
     assert hessian.shapes == {"0.weight": (4, 3), "0.bias": (4,)}
     close(hessian.matrix, torch.func.hessian(mean)(model.row(0, 0)).numpy())
-    with pytest.raises(SettingsError, match="gauss_newton, allowed is hessian"):
+    with pytest.raises(SettingsError, match="gauss_newton, allowed is hessian, prec"):
         operator(recorded, "gauss_newton", functions=functions)
     with pytest.raises(SettingsError, match="model: found none"):
         operator(recorded)
