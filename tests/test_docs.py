@@ -259,7 +259,7 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
         assert parse_options(options, program)
 
 
-CODE = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"^```[\w{}]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize(
