@@ -52,6 +52,8 @@ def add_title_and_caption(figure: Figure, title: str, caption: str) -> Bbox:
 
     The figure's own layout stays as it is, and what it leaves free above and below is
     left out."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     for legend in figure.legends:  # in the room of the figure, whatever is saved of it
         if legend.get_bbox_to_anchor() is figure.bbox:
             legend.set_bbox_to_anchor((0, 0, 1, 1), transform=figure.transFigure)

@@ -36,9 +36,8 @@ def vc12(data: FigureData) -> DrawnFigure:
     normalisation_margins = measure_normalisation_margins(
         trajectory, [trajectory.sizes["step"] - 1]
     )
-    figure = new_figure(10.5, 3.7)
+    figure = new_figure(10.5, 3.7, layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    figure.subplots_adjust(left=0.06, right=0.985, top=0.91, bottom=0.14, wspace=0.32)
     _draw_steps(left, normalised_length(settings.norm, 2))
     _draw_slopes(middle, settings)
     moved = _draw_approach(right, normalisation_margins, successful_runs(trajectory))

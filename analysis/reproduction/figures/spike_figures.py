@@ -174,11 +174,8 @@ def vc13(data: FigureData) -> DrawnFigure:
     trajectory, result = data.only, highest_crossing_spike(data)
     states = _states_of_spike(trajectory, result)
     epochs = [step / sparse_settings(trajectory).epoch_steps for step in result.moments]
-    figure = new_figure(WIDTH, 6.6)
+    figure = new_figure(WIDTH, 6.6, layout="constrained")
     (whole, close), maps = figure.subplots(2, 2, height_ratios=(0.75, 1))
-    figure.subplots_adjust(
-        left=0.105, right=0.96, top=0.95, bottom=0.13, hspace=0.34, wspace=0.22
-    )
     for axes, path, run in (
         (whole, trajectory, result.spike.run),
         (close, result.path, 0),
@@ -230,7 +227,11 @@ def vc13(data: FigureData) -> DrawnFigure:
         )
     )
     figure.legend(
-        handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5
+        handles=marks,
+        loc="outside lower center",
+        ncols=len(marks),
+        frameon=False,
+        fontsize=8.5,
     )
     rule = (
         f"Chosen: {result.why}. Replayed step by step: before is the spike's foot;"
@@ -310,9 +311,8 @@ def vc14(data: FigureData) -> DrawnFigure:
     rgb = class_colours(network.settings.rows)[
         multisets.sum(axis=1) % network.settings.vocab
     ]
-    figure = new_figure(WIDTH, 3.9)
+    figure = new_figure(WIDTH, 3.9, layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 0.9, 1.1))
-    figure.subplots_adjust(left=0.085, right=0.985, top=0.9, bottom=0.27, wspace=0.42)
     _draw_displacements(
         left, [item.xi.numpy() for item in states.passes], group, names, rgb
     )
@@ -480,7 +480,11 @@ def _draw_legend(figure: Figure) -> None:
         ),
     )
     figure.legend(
-        handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5
+        handles=marks,
+        loc="outside lower center",
+        ncols=len(marks),
+        frameon=False,
+        fontsize=8.5,
     )
 
 
