@@ -84,7 +84,8 @@ def run_with_median_attention(own: np.ndarray, success: np.ndarray) -> RunChoice
     able = np.flatnonzero(finite & success)
     word = "successful runs"
     if not len(able):
-        able, word = np.flatnonzero(finite), "runs, NONE of them successful"
+        able = np.flatnonzero(finite)
+        word = "runs, NONE of them successful"
     if not len(able):
         raise TrajectoryError(
             "dimension run: found none that has attention at both ends, expected one at"

@@ -24,8 +24,11 @@ from analysis.reproduction.figures.figure import (
 from dynamics.settings import SparseSettings
 from dynamics.trajectory.success import successful_runs
 
-DISTANCES, STEP = (0.08, 0.5, 1.4), 0.3
-"""Of points from the origin, and of what each of them is moved by, in the sketch."""
+DISTANCES = (0.08, 0.5, 1.4)
+"""Distances of points from the origin in the sketch."""
+
+STEP = 0.3
+"""What each of them is moved by."""
 
 
 def vc12(data: FigureData) -> DrawnFigure:

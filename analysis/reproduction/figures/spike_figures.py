@@ -42,8 +42,12 @@ from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.trajectory.success import successful_runs
 
-WIDTH, MAP_SIDE = 7.8, 400
-"""Of the figures, in inches; of a class map, in pixels."""
+WIDTH = 7.8
+"""Width of the figures in inches."""
+
+MAP_SIDE = 400
+"""Side of a class map in pixels."""
+
 MOST = 20
 """Spikes that are looked at, the highest first, until one crosses a boundary."""
 
@@ -68,7 +72,7 @@ def highest_crossing_spike(data: FigureData) -> _SpikeReplay:
     is none, the highest one that rises. Raises TrajectoryError."""
     trajectory = data.only
     settings = sparse_settings(trajectory)
-    (spikes, of) = highest_spikes(trajectory, data.run)
+    spikes, of = highest_spikes(trajectory, data.run)
     result: tuple[RecordedSpike, dict] | None = None
     why = (
         f"NO spike of the {len(spikes)} highest {of} is explained by a boundary that is"
@@ -109,7 +113,8 @@ def highest_spikes(
 
     Raises TrajectoryError.
     """
-    spikes, success = recorded_spikes(trajectory), successful_runs(trajectory)
+    spikes = recorded_spikes(trajectory)
+    success = successful_runs(trajectory)
     if run is not None:
         spikes = [spike for spike in spikes if spike.run == run]
         of = "of the run that was asked for"
@@ -171,7 +176,8 @@ MOMENTS = ("before", "after")
 def vc13(data: FigureData) -> DrawnFigure:
     """The loss around a spike, and sequence embeddings on the map of classes, before
     and after."""
-    trajectory, result = data.only, highest_crossing_spike(data)
+    trajectory = data.only
+    result = highest_crossing_spike(data)
     states = _states_of_spike(trajectory, result)
     epochs = [step / sparse_settings(trajectory).epoch_steps for step in result.moments]
     figure = new_figure(WIDTH, 6.6, layout="constrained")
@@ -298,7 +304,8 @@ def vc14(data: FigureData) -> DrawnFigure:
     assemblers between."""
     spike = highest_crossing_spike(data)
     states = _states_of_spike(data.only, spike)
-    network, on = states.network, states.on
+    network = states.network
+    on = states.on
     with torch.no_grad():
         pairs = zip(states.weights, states.passes, strict=True)
         responses = [
