@@ -28,6 +28,7 @@ extensions = [
     "mathml",
     "api_pages",
     "thumbnails",
+    "panel_tables",
     "full_size",
 ]
 exclude_patterns = ["_build"]

@@ -67,8 +67,9 @@ class PanelOptions:
     both files are the same."""
     panels: tuple[str, ...] = ()
     """Names of the panels, in the order of drawing, or all. The command prints the
-    names of the panels that it draws and of those that the runs also have. Default: the
-    main panels of the system, or the first 16; the most important ones are larger."""
+    names of the panels that it draws and of those that the runs also have;
+    docs/guides/films-and-page.md explains all. Default: the main panels of the system,
+    or the first 16; the most important ones are larger."""
     columns: int | None = None
     """Number of panels per row. Default: up to 4, or 3 in the style paper, 1 for a
     column."""

@@ -94,7 +94,8 @@ def check_paths(options: Any) -> None:
         path = expand_home(path, name)
         if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
             raise SettingsError(name, path, "a file; this is a pipe or a device")
-    out, csv = getattr(options, "out", None), getattr(options, "csv", None)
+    out = getattr(options, "out", None)
+    csv = getattr(options, "csv", None)
     if out is not None:
         existing_folder(Path(out))
     if csv is None or str(csv) == "-":

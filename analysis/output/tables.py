@@ -83,7 +83,8 @@ def format_table(table: pd.DataFrame, columns: Sequence[Column] | None = None) -
     columns = (
         [Column(str(name), str(name)) for name in table] if columns is None else columns
     )
-    rows, cells = table.to_dict("records"), []
+    rows = table.to_dict("records")
+    cells = []
     for column in columns:
         texts = [_format_cell(column, row) for row in rows]
         width = max(map(len, [column.heading, *texts]))

@@ -173,7 +173,8 @@ def schedule_experiments(
     """The experiments of a size, in their order. Where evidence of the full size
     exists, it replaces the default size. The time of an ensemble that several need is
     counted once."""
-    steps, counted = [], set[Path]()
+    steps = []
+    counted = set[Path]()
     for experiment in experiments:
         sizing = experiment.at(size)
         if size is Size.DEFAULT and experiment.full is not None:
@@ -181,7 +182,8 @@ def schedule_experiments(
             sizing = experiment.full if full.exists() else sizing
         if sizing is None:
             continue
-        path, seconds = evidence_path(experiment, sizing.params, runner), 0.0
+        path = evidence_path(experiment, sizing.params, runner)
+        seconds = 0.0
         if not path.exists():
             seconds = sizing.seconds
             for need in experiment.ensembles(sizing.params):
@@ -266,7 +268,8 @@ def precompute_ensembles(steps: Sequence[ScheduledExperiment], runner: Runner) -
     designs: dict[tuple, SweepDesign] = {}
     for need in sorted(needs.values(), key=lambda need: (need.runs, need.record)):
         epoch = need.settings.epoch_steps
-        length, every = need.steps // (epoch or 1), need.frame_gap // (epoch or 1)
+        length = need.steps // (epoch or 1)
+        every = need.frame_gap // (epoch or 1)
         design = sweep_design(
             need.settings,
             {},
@@ -291,7 +294,9 @@ def gather_evidence(
     """The evidence of each experiment, by its name. Missing evidence is measured;
     progress goes to `runner.say`."""
     result: dict[str, xr.Dataset] = {}
-    left, spent, planned = sum(step.seconds for step in steps), 0.0, 0.0
+    left = sum(step.seconds for step in steps)
+    spent = 0.0
+    planned = 0.0
     for number, (experiment, sizing, path, seconds) in enumerate(steps, 1):
         evidence = load_evidence(path)
         if evidence is None:

@@ -236,7 +236,8 @@ def measure_ensembles(
 
 def training_pairs_of_runs(trajectory: xr.Dataset) -> np.ndarray:
     """The pairs of tokens that each network is trained on: (run, pair, 2)."""
-    settings, seeds = read_settings(trajectory), trajectory["seed"].values
+    settings = read_settings(trajectory)
+    seeds = trajectory["seed"].values
     n, count = settings.modulus, settings.train_pairs  # type: ignore[attr-defined]
     chosen = training_pairs(n, count, seeds)
     pairs = np.broadcast_to(all_pairs(n), (*chosen.shape, 2))

@@ -51,9 +51,9 @@ def _plot_attention_maps(scene: Scene) -> Figure:
     beside the first and one scale."""
     (image,) = scene.panels[0].layers
     assert isinstance(image, Image)
-    figure = new_figure(10.5, 0.16 * len(image.rows) + 1.2)
+    height = 0.16 * len(image.rows) + 1.2
+    figure = new_figure(10.5, height, layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
-    figure.subplots_adjust(left=0.14, right=0.9, top=0.93, bottom=0.1, wspace=0.06)
     values = scene.arrays([0, len(scene.steps) - 1])["attention"]
     for axes, weights, epoch, word in zip(
         panels, values, scene.clock[[0, -1]], ("start", "end"), strict=True
@@ -72,7 +72,7 @@ def _plot_attention_maps(scene: Scene) -> Figure:
     panels[0].set_yticks(
         range(len(image.rows)), image.rows, fontsize=7.5, family="monospace"
     )
-    bar = figure.colorbar(drawn, cax=figure.add_axes((0.92, 0.1, 0.015, 0.83)))
+    bar = figure.colorbar(drawn, ax=panels, aspect=60)
     bar.set_label("attention (fraction)", fontsize=9)
     return figure
 
@@ -84,7 +84,8 @@ def run_with_median_attention(own: np.ndarray, success: np.ndarray) -> RunChoice
     able = np.flatnonzero(finite & success)
     word = "successful runs"
     if not len(able):
-        able, word = np.flatnonzero(finite), "runs, NONE of them successful"
+        able = np.flatnonzero(finite)
+        word = "runs, NONE of them successful"
     if not len(able):
         raise TrajectoryError(
             "dimension run: found none that has attention at both ends, expected one at"

@@ -159,7 +159,9 @@ def _plot_class_map_pairs(
     trajectory: xr.Dataset, runs: Sequence[int], columns: int, side: float
 ) -> Figure:
     """A pair of panels a run, embedding and class map, over a legend of both."""
-    rows, key, head = -(-len(runs) // columns), 0.75, 1.5 * HEAD
+    rows = -(-len(runs) // columns)
+    key = 0.75
+    head = 1.5 * HEAD
     pair = 2 * side + 2 * GAP
     width = columns * (pair + 2 * GAP)
     figure = new_figure(width, rows * (side + head) + key + GAP)
@@ -203,7 +205,8 @@ def plot_runs_by_trajectory(
 ) -> tuple[Figure, str, list[int]]:
     """A block of runs for each trajectory, under its word; which runs these are, in
     words and by their seeds."""
-    blocks, rules = [], []
+    blocks = []
+    rules = []
     drawn: dict[int, None] = {}
     for trajectory, word in zip(data.datasets, words, strict=True):
         runs, said = runs_with_seeds(
@@ -239,11 +242,13 @@ PLANES = {3: ((0, 1), (0, 2), (1, 2)), 4: ((0, 1), (1, 2), (2, 3))}
 def ca_f(data: FigureData) -> DrawnFigure:
     """Embeddings in three and four dimensions, each in three projections; four runs of
     each in a small picture."""
-    blocks, counts = [], []
+    blocks = []
+    counts = []
     drawn: dict[int, None] = {}
     for trajectory, most in zip(data.datasets, (7, 8), strict=True):
         runs = runs_not_diverged(trajectory)[: 4 if data.small else most]
-        seeds, dim = trajectory["seed"].values[runs].tolist(), trajectory.sizes["axis"]
+        seeds = trajectory["seed"].values[runs].tolist()
+        dim = trajectory.sizes["axis"]
         drawn |= dict.fromkeys(seeds)
         counts.append(f"{len(runs)} runs with D = {dim} (the paper: {most})")
         for first, second in PLANES[dim]:

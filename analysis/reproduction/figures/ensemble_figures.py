@@ -45,7 +45,8 @@ DEFAULT_EPOCHS = 1000
 def ablation_designs(sizes: SizeOverrides) -> dict[str, SweepDesign]:
     """The sweeps of the figures: the paper's, apart from widths up to 10000; these take
     half an hour on two cores instead of more than two hours."""
-    runs, epochs = sizes.runs or 100, sizes.epochs or DEFAULT_EPOCHS
+    runs = sizes.runs or 100
+    epochs = sizes.epochs or DEFAULT_EPOCHS
     return ablations.plan_ablation(
         SparseSettings(), runs=runs, points=20, max_hidden=1000, epochs=epochs
     )
@@ -92,7 +93,8 @@ def _draw_ablations(
     data: FigureData, result: xr.Dataset, here: str, rule: str
 ) -> DrawnFigure:
     """The ablations of one run, or the means of several."""
-    runs, first = result.sizes["run"], int(result.attrs["seed"])
+    runs = result.sizes["run"]
+    first = int(result.attrs["seed"])
     with own_style(data):
         drawn = ablation_figure.plot_ablation(result, with_first=False)
     points = ", ".join(
@@ -215,7 +217,8 @@ def vc17(data: FigureData) -> DrawnFigure:
         " paper has one pair of panels and does not say of which data. Here:"
         f" activations on {'training' if data.small else 'training and test'} data."
     )
-    names, here = dims, f"{counts[0]} runs successful"
+    names = dims
+    here = f"{counts[0]} runs successful"
     if len(successes) > 1:
         names = [f"{dim}, {count}" for dim, count in zip(dims, counts, strict=True)]
         here = ", ".join([dims[0], *(dim.removeprefix("d = ") for dim in dims[1:])])

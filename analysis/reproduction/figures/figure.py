@@ -155,7 +155,8 @@ def settings_summary(*trajectories: xr.Dataset) -> str:
     """Task, settings, length and runs of trajectories of one system; a setting that
     differs has all its values."""
     settings = [read_settings(trajectory) for trajectory in trajectories]
-    first, system = trajectories[0], settings[0].system
+    first = trajectories[0]
+    system = settings[0].system
     main = MAIN_SETTINGS.get(system, {})
     texts = setting_texts(*settings, always=main, form="equation")
     lengths = [

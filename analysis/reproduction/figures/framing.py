@@ -14,14 +14,17 @@ from analysis.output.files import replace_file
 from analysis.plots.drawing.panel_grid import PICTURE_FORMATS
 
 DPI = 110
-CAPTION_SIZE, LINE = 8.5, 0.153  # points; inches from one line to the next
+CAPTION_SIZE = 8.5  # points
+LINE = 0.153  # inches from one line to the next
 CHARACTERS = 16.6  # of a caption that fit into an inch
 TITLE = 0.42  # inches
 LARGEST = 56_000
 """Bytes of a small picture."""
-ACROSS, SMALL_DPI = 800, 100
-"""Pixels of a small picture, at most, and in an inch of the figure, so that its letters
-are as large as they can be."""
+ACROSS = 800
+"""Largest width of a small picture in pixels."""
+SMALL_DPI = 100
+"""Pixels of a small picture in an inch of the figure, so that its letters are as large
+as they can be."""
 SMALLER = (
     (1.0, 256),
     (1.0, 128),
@@ -52,6 +55,8 @@ def add_title_and_caption(figure: Figure, title: str, caption: str) -> Bbox:
 
     The figure's own layout stays as it is, and what it leaves free above and below is
     left out."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     for legend in figure.legends:  # in the room of the figure, whatever is saved of it
         if legend.get_bbox_to_anchor() is figure.bbox:
             legend.set_bbox_to_anchor((0, 0, 1, 1), transform=figure.transFigure)

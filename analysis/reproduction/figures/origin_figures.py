@@ -24,8 +24,11 @@ from analysis.reproduction.figures.figure import (
 from dynamics.settings import SparseSettings
 from dynamics.trajectory.success import successful_runs
 
-DISTANCES, STEP = (0.08, 0.5, 1.4), 0.3
-"""Of points from the origin, and of what each of them is moved by, in the sketch."""
+DISTANCES = (0.08, 0.5, 1.4)
+"""Distances of points from the origin in the sketch."""
+
+STEP = 0.3
+"""What each of them is moved by."""
 
 
 def vc12(data: FigureData) -> DrawnFigure:
@@ -36,9 +39,8 @@ def vc12(data: FigureData) -> DrawnFigure:
     normalisation_margins = measure_normalisation_margins(
         trajectory, [trajectory.sizes["step"] - 1]
     )
-    figure = new_figure(10.5, 3.7)
+    figure = new_figure(10.5, 3.7, layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    figure.subplots_adjust(left=0.06, right=0.985, top=0.91, bottom=0.14, wspace=0.32)
     _draw_steps(left, normalised_length(settings.norm, 2))
     _draw_slopes(middle, settings)
     moved = _draw_approach(right, normalisation_margins, successful_runs(trajectory))

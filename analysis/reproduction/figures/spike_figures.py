@@ -42,8 +42,12 @@ from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.trajectory.success import successful_runs
 
-WIDTH, MAP_SIDE = 7.8, 400
-"""Of the figures, in inches; of a class map, in pixels."""
+WIDTH = 7.8
+"""Width of the figures in inches."""
+
+MAP_SIDE = 400
+"""Side of a class map in pixels."""
+
 MOST = 20
 """Spikes that are looked at, the highest first, until one crosses a boundary."""
 
@@ -68,7 +72,7 @@ def highest_crossing_spike(data: FigureData) -> _SpikeReplay:
     is none, the highest one that rises. Raises TrajectoryError."""
     trajectory = data.only
     settings = sparse_settings(trajectory)
-    (spikes, of) = highest_spikes(trajectory, data.run)
+    spikes, of = highest_spikes(trajectory, data.run)
     result: tuple[RecordedSpike, dict] | None = None
     why = (
         f"NO spike of the {len(spikes)} highest {of} is explained by a boundary that is"
@@ -109,7 +113,8 @@ def highest_spikes(
 
     Raises TrajectoryError.
     """
-    spikes, success = recorded_spikes(trajectory), successful_runs(trajectory)
+    spikes = recorded_spikes(trajectory)
+    success = successful_runs(trajectory)
     if run is not None:
         spikes = [spike for spike in spikes if spike.run == run]
         of = "of the run that was asked for"
@@ -171,14 +176,12 @@ MOMENTS = ("before", "after")
 def vc13(data: FigureData) -> DrawnFigure:
     """The loss around a spike, and sequence embeddings on the map of classes, before
     and after."""
-    trajectory, result = data.only, highest_crossing_spike(data)
+    trajectory = data.only
+    result = highest_crossing_spike(data)
     states = _states_of_spike(trajectory, result)
     epochs = [step / sparse_settings(trajectory).epoch_steps for step in result.moments]
-    figure = new_figure(WIDTH, 6.6)
+    figure = new_figure(WIDTH, 6.6, layout="constrained")
     (whole, close), maps = figure.subplots(2, 2, height_ratios=(0.75, 1))
-    figure.subplots_adjust(
-        left=0.105, right=0.96, top=0.95, bottom=0.13, hspace=0.34, wspace=0.22
-    )
     for axes, path, run in (
         (whole, trajectory, result.spike.run),
         (close, result.path, 0),
@@ -230,7 +233,11 @@ def vc13(data: FigureData) -> DrawnFigure:
         )
     )
     figure.legend(
-        handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5
+        handles=marks,
+        loc="outside lower center",
+        ncols=len(marks),
+        frameon=False,
+        fontsize=8.5,
     )
     rule = (
         f"Chosen: {result.why}. Replayed step by step: before is the spike's foot;"
@@ -297,7 +304,8 @@ def vc14(data: FigureData) -> DrawnFigure:
     assemblers between."""
     spike = highest_crossing_spike(data)
     states = _states_of_spike(data.only, spike)
-    network, on = states.network, states.on
+    network = states.network
+    on = states.on
     with torch.no_grad():
         pairs = zip(states.weights, states.passes, strict=True)
         responses = [
@@ -310,9 +318,8 @@ def vc14(data: FigureData) -> DrawnFigure:
     rgb = class_colours(network.settings.rows)[
         multisets.sum(axis=1) % network.settings.vocab
     ]
-    figure = new_figure(WIDTH, 3.9)
+    figure = new_figure(WIDTH, 3.9, layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 0.9, 1.1))
-    figure.subplots_adjust(left=0.085, right=0.985, top=0.9, bottom=0.27, wspace=0.42)
     _draw_displacements(
         left, [item.xi.numpy() for item in states.passes], group, names, rgb
     )
@@ -480,7 +487,11 @@ def _draw_legend(figure: Figure) -> None:
         ),
     )
     figure.legend(
-        handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5
+        handles=marks,
+        loc="outside lower center",
+        ncols=len(marks),
+        frameon=False,
+        fontsize=8.5,
     )
 
 

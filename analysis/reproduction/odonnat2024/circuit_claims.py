@@ -127,7 +127,8 @@ def _weight_correlations(trajectory: xr.Dataset) -> np.ndarray:
 
     Each weight matrix is divided by its root mean square over runs, so that none
     outweighs others."""
-    ends, alive = [], not_diverged(trajectory)
+    ends = []
+    alive = not_diverged(trajectory)
     for step in trajectory["step"].values[[0, -1]].tolist():
         frame = {
             name: weight.double().numpy()

@@ -48,7 +48,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     design = transfer_claims.experiment_design({**params, "vocabs": [WIDER]})
     source = design.source
     wider = transfer_design.larger_vocabulary_settings(source, WIDER)
-    begun, device = design.epochs * source.epoch_steps, runner.device
+    begun = design.epochs * source.epoch_steps
+    device = runner.device
     path, first = train_ensemble(source, design, 2 * design.epochs, device)
     finetuning = dataclasses.replace(wider, start=str(path), start_step=begun)
     _, tuned = train_ensemble(finetuning, design, design.epochs, device)
@@ -92,7 +93,8 @@ def _start_distances(tuned: xr.Dataset) -> np.ndarray:
     at the start: (run, other_run).
 
     The starts are those of the other run. NaN for runs that have diverged."""
-    network, last = clustering_head_of(tuned), int(tuned["step"][-1])
+    network = clustering_head_of(tuned)
+    last = int(tuned["step"][-1])
     tables = []
     for step in (0, last):
         frame = weights(tuned, step=step)
@@ -113,7 +115,8 @@ def perfect_from_ideal(evidence: xr.Dataset, name: str) -> Estimate:
     """Percentage of perfect runs that started from as many clusters as the ideal circuit
     has."""
     some = evidence.isel(run=evidence["test"].values == 1)
-    counts, ideal = some[name].values, evidence.attrs["ideal"]
+    counts = some[name].values
+    ideal = evidence.attrs["ideal"]
     others = ", ".join(f"{count:.0f}" for count in np.sort(counts[counts != ideal]))
     note = f"others from {others}" if others else ""
     return estimates.percentage_of_ones(counts == ideal, PERFECT, note)
@@ -121,7 +124,8 @@ def perfect_from_ideal(evidence: xr.Dataset, name: str) -> Estimate:
 
 def perfect_from_whole(evidence: xr.Dataset) -> Estimate:
     """Percentage of perfect runs whose source lacks no invariance."""
-    perfect, whole = evidence["test"].values == 1, evidence["source_whole"].values == 1
+    perfect = evidence["test"].values == 1
+    whole = evidence["source_whole"].values == 1
     return estimates.percentage_among(whole, perfect, PERFECT)
 
 

@@ -42,7 +42,8 @@ COUNTS = {
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks of each setup; `analysis.paper` uses the same files."""
-    data, epochs = SparseSettings().data, params.get("epochs")
+    data = SparseSettings().data
+    epochs = params.get("epochs")
     full = params.get("updates", 4000), params.get("every", 4)
     return [
         RequiredRuns(SparseSettings(batch=data), params["full"], *full),
@@ -81,7 +82,9 @@ def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
 def match_counts(events: dict[str, list[SeriesEvent]], norm: np.ndarray) -> np.ndarray:
     """Numbers of events, of those with a peak of a norm (frame,), and of those expected
     by chance: (3, kind)."""
-    frames, peaks, counts = len(norm), gradient_peaks.find_norm_peaks(norm), []
+    frames = len(norm)
+    peaks = gradient_peaks.find_norm_peaks(norm)
+    counts = []
     shifts = gradient_peaks.nearby_shifts(frames, DEFAULT_DETECTION.width(frames))
     tolerance = gradient_peaks.peak_tolerance(frames)
     for kind in KINDS:

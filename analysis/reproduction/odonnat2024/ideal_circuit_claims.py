@@ -28,7 +28,8 @@ NORMS: tuple[NormName, ...] = ("rms", "unit", "rms-smooth", "unit-smooth")
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracy and clusters of the circuit for each vocabulary and norm."""
-    given, norms = params.get("settings", {}), params.get("norms", NORMS)
+    given = params.get("settings", {})
+    norms = params.get("norms", NORMS)
     circuits = [
         [
             _circuit_properties(SparseSettings(vocab=p, norm=norm, **given))

@@ -93,8 +93,10 @@ def measure_loss_falls(
 ) -> xr.Dataset:
     """The part of each layer in the decrease of the loss in the first and second drop
     of some runs, (run, phase, layer); NaN without a drop."""
-    network, steps = clustering_head_of(trajectory), trajectory["step"].values
-    layers, phases = list(network.variables), drops["phase"].values
+    network = clustering_head_of(trajectory)
+    steps = trajectory["step"].values
+    layers = list(network.variables)
+    phases = drops["phase"].values
     work = np.full((trajectory.sizes["run"], len(phases), len(layers)), np.nan)
     residual = np.full(work.shape[:2], np.nan)
     for run in tqdm(runs, "drops", unit="run", disable=None, leave=False):
@@ -201,7 +203,8 @@ def typical_loss_fall(
 def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form within a window of the first
     drop, minus 50."""
-    some, slack = _successful(evidence), evidence.attrs["window"]
+    some = _successful(evidence)
+    slack = evidence.attrs["window"]
     formed, begin, end = (some[name].values for name in ("formed", "begin", "end"))
     hits = (formed >= begin - slack) & (formed <= end + slack)
     both = np.isfinite(formed + begin)

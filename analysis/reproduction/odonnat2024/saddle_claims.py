@@ -62,7 +62,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 
 def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
-    network, runs = clustering_head_of(trajectory), trajectory.sizes["run"]
+    network = clustering_head_of(trajectory)
+    runs = trajectory.sizes["run"]
     loss = trajectory_scalar(trajectory, "loss")
     events = event_table(loss)
     gradient, negative = np.full((2, runs, len(MOMENTS)), np.nan)
@@ -73,7 +74,8 @@ def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
         frames = plateau_and_drop(of_run, loss.isel(run=run))
         if frames is None:
             continue
-        one, frames = trajectory.isel(run=[run]), [*frames, loss.sizes["step"] - 1]
+        one = trajectory.isel(run=[run])
+        frames = [*frames, loss.sizes["step"] - 1]
         curvature = loss_curvature(one, frames, quiet=True).isel(run=0)
         spectrum = curvature["eigenvalue"].transpose("step", "mode").values
         negative[run] = -spectrum[:, 0] / np.abs(spectrum).max(axis=1)
@@ -98,7 +100,8 @@ def plateau_and_drop(events: xr.Dataset, loss: xr.DataArray) -> list[int] | None
     """Frames of the middle of the last plateau before the first drop, and before the
     largest fall of the loss (step,) in that drop, from the events of the run in order;
     None without them."""
-    kinds, initial = events["kind"].values, events["initial"].values.astype(bool)
+    kinds = events["kind"].values
+    initial = events["initial"].values.astype(bool)
     begin, end, middle = (events[name].values for name in ("begin", "end", "middle"))
     drops = np.flatnonzero((kinds == "drop") & ~initial)
     if not len(drops):

@@ -87,7 +87,8 @@ def success_sparsity(evidence: xr.Dataset, dim: int) -> Estimate:
 def accuracy_sparsity(evidence: xr.Dataset) -> Estimate:
     """Spearman's correlation of sparsity with test accuracy over default runs."""
     one = runs_of_dim(evidence, 2)
-    accuracy, sparsity = one["test_accuracy"].values, one["mean_sparsity"].values
+    accuracy = one["test_accuracy"].values
+    sparsity = one["mean_sparsity"].values
     return Estimate(rank_correlation(sparsity, accuracy), accuracy.size)
 
 

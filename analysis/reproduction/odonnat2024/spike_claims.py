@@ -106,7 +106,8 @@ def grid_ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Runs in each setting of a grid of learning rates, norms and rows of the embedding
     table."""
     values = itertools.product(*(params[name] for name in GRID))
-    rest, size = params.get("settings", {}), (params["runs"], params.get("epochs"))
+    rest = params.get("settings", {})
+    size = (params["runs"], params.get("epochs"))
     return [
         RequiredRuns(
             SparseSettings(**(rest | dict(zip(GRID, value, strict=True)))), *size

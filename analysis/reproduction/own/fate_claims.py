@@ -63,7 +63,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Copies of the first state that end with the outcome, (perturbation, run)."""
     trajectory = runner.ensemble(ensembles(params)[0])
     _, outcome = SYSTEMS[params["system"]]
-    start, copies = [int(trajectory["step"][0])], params["copies"]
+    start = [int(trajectory["step"][0])]
+    copies = params["copies"]
     tables = [
         committor(trajectory, outcome, start, copies, **PERTURBATIONS[name]).isel(
             step=0, displacement=0, drop=True
@@ -174,7 +175,8 @@ def combine_explained(
     the measured epochs explain, as a percentage."""
     rows = evidence.transpose("epoch", "run")
     rows = rows.isel(run=(rows["trials"] > 1).all("epoch").values)
-    committors, trials = rows["committor"].values, rows["trials"].values
+    committors = rows["committor"].values
+    trials = rows["trials"].values
 
     def combined(runs: np.ndarray) -> float:
         samples = zip(committors[:, runs], trials[:, runs], strict=True)

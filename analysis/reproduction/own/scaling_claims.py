@@ -60,7 +60,8 @@ def transition_power(evidence: xr.Dataset, parameter: str) -> Estimate:
     """The power of N to which the midpoint or the width of the transition to circles is
     proportional."""
     circle = evidence["circle"].transpose("n", "fa", "run")
-    counts, totals = circle.sum("run").values.astype(int), circle.count("run").values
+    counts = circle.sum("run").values.astype(int)
+    totals = circle.count("run").values
     fits = [
         fit_transition(circle["fa"].values, *numbers)
         for numbers in zip(counts, totals, strict=True)

@@ -29,9 +29,11 @@ def number_strip(judged: JudgedNumber) -> Strip | None:
     ours, expected = judged.estimate.interval, judged.number.expected
     if math.isnan(ours.value):
         return None
-    printed, zero = NO_INTERVAL, 0.0
+    printed = NO_INTERVAL
+    zero = 0.0
     if not isinstance(expected, Sign):
-        printed, zero = expected.interval, math.nan
+        printed = expected.interval
+        zero = math.nan
     numbers = [item for item in (*ours, *printed, zero) if math.isfinite(item)]
     room = FREE * ((max(numbers) - min(numbers)) or 1)
     start, end = min(numbers) - room, max(numbers) + room
