@@ -18,14 +18,6 @@ from dynamics.ensemble import (
 from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.loop import StepPacer, record_run, restore_state
 from dynamics.observers import ObservedSystem, Observer, source_digests
-from dynamics.provenance import (
-    FIRST_BACKEND,
-    IDENTITY_ATTRIBUTES,
-    METRIC_VARIABLES,
-    OPTIONAL_ATTRIBUTES,
-    identity_digest,
-    run_identity,
-)
 from dynamics.settings import (
     MAX_STEPS,
     RecordMode,
@@ -36,9 +28,15 @@ from dynamics.settings import (
 )
 from dynamics.system import EpochClock, State, System
 from dynamics.trajectory.description import (
+    FIRST_BACKEND,
+    IDENTITY_ATTRIBUTES,
+    METRIC_VARIABLES,
+    OPTIONAL_ATTRIBUTES,
     RecordingSchedule,
     RunDescription,
     describe_run,
+    identity_digest,
+    run_identity,
 )
 from dynamics.trajectory.netcdf import check_trajectory_path
 from dynamics.trajectory.reader import (

@@ -20,7 +20,6 @@ from dynamics.external_systems import (
 from dynamics.folders import existing_folder
 from dynamics.loop import record_run
 from dynamics.observers import ObservedSystem, Observer, source_digests
-from dynamics.provenance import FIRST_BACKEND, identity_digest, run_identity
 from dynamics.settings import (
     MAX_STEPS,
     EnsembleArguments,
@@ -43,13 +42,15 @@ from dynamics.system import (
     system_class,
 )
 from dynamics.trajectory.description import (
+    FIRST_BACKEND,
     RecordingSchedule,
     describe_run,
+    identity_digest,
     recorded_variables,
+    run_identity,
 )
 from dynamics.trajectory.netcdf import check_trajectory_path
-from dynamics.trajectory.parts import closed_parts
-from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.reader import closed_parts, open_trajectory
 from dynamics.trajectory.recorder import create_recorder, find_finished_run
 
 RUNS_FOLDER = Path("runs")

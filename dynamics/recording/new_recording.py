@@ -9,7 +9,6 @@ from typing import Any, Self
 import torch
 import xarray as xr
 
-from dynamics.provenance import identity_of
 from dynamics.recording.embedding_gradient import GRADIENT, EmbeddingGradient
 from dynamics.recording.metrics import Metrics
 from dynamics.recording.model_file import ModelFile, embedding_of, load_model_file
@@ -59,7 +58,12 @@ from dynamics.settings import (
     check_integer,
     check_real,
 )
-from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+from dynamics.trajectory.description import (
+    RunDescription,
+    describe_origin,
+    identity_of,
+    seeds_of,
+)
 from dynamics.trajectory.netcdf import check_trajectory_path
 from dynamics.trajectory.schema import EMBEDDING_LAYER
 

@@ -2,7 +2,7 @@
 run can be continued.
 
 A short run is written once. A longer one is written in parts
-(`dynamics.trajectory.parts`): each contains the frames since the previous part and the
+(`dynamics.trajectory.reader`): each contains the frames since the previous part and the
 exact state at its end. When the run is finished, the parts are merged. Every file is
 written completely or not at all, by one process at a time
 (`dynamics.trajectory.netcdf`)."""
@@ -18,13 +18,13 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import RecordingError, TrajectoryError
-from dynamics.provenance import check_same_run
 from dynamics.settings import SettingsError
 from dynamics.system import Arrays, State, System
 from dynamics.trajectory.description import (
     RecordingSchedule,
     RunDescription,
     add_variable_attributes,
+    check_same_run,
     final_variables,
 )
 from dynamics.trajectory.netcdf import (
@@ -34,15 +34,16 @@ from dynamics.trajectory.netcdf import (
     resolve_link,
     write_sealed_file,
 )
-from dynamics.trajectory.parts import (
+from dynamics.trajectory.reader import (
     PartFile,
     check_parts_contiguous,
     closed_parts,
+    open_trajectory,
     part_file_name,
     parts_folder,
+    truncate_trajectory,
     unfinished_files,
 )
-from dynamics.trajectory.reader import open_trajectory, truncate_trajectory
 from dynamics.trajectory.schema import validate_trajectory
 
 PART_BYTES = 256 << 20

@@ -12,7 +12,6 @@ import xarray as xr
 from dynamics import cost_model
 from dynamics.branching import branch, branch_path, branch_step
 from dynamics.ensemble import Ensemble
-from dynamics.provenance import FIRST_BACKEND
 from dynamics.settings import (
     MAX_STEPS,
     ModularSettings,
@@ -20,6 +19,7 @@ from dynamics.settings import (
     SettingsError,
     check_integer,
 )
+from dynamics.trajectory.description import FIRST_BACKEND
 from dynamics.trajectory.diverged import count_diverged
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings

@@ -12,8 +12,12 @@ from dynamics.errors import TrajectoryError, UnknownSystem
 from dynamics.settings import RecordedSettings, Settings
 from dynamics.settings_text import describe_settings, setting_texts
 from dynamics.trajectory.netcdf import is_locked, open_group
-from dynamics.trajectory.parts import last_step_of, unfinished_files
-from dynamics.trajectory.reader import is_result_file, open_trajectory
+from dynamics.trajectory.reader import (
+    is_result_file,
+    last_step_of,
+    open_trajectory,
+    unfinished_files,
+)
 from dynamics.trajectory.schema import DIVERGED, RUNNING, read_settings
 
 UNREADABLE, UNKNOWN_SYSTEM = "unreadable", "unknown system"
