@@ -351,10 +351,10 @@ def check_resources(
             for name in ("n", "data", "hidden", "dim")
             if hasattr(system.settings, name)
         ]
-        result = f"{_size(working + frame)} needed"
+        needed = f"{_size(working + frame)} needed"
         owner = "device's " if on_device else ""
         allowed = f"at most the {owner}memory of {_size(most)}"
-        raise SettingsError(", ".join([*sizes_of, "runs"]), result, allowed)
+        raise SettingsError(", ".join([*sizes_of, "runs"]), needed, allowed)
     if path is None:
         if frames > memory:
             raise SettingsError(
@@ -389,8 +389,8 @@ def backend_to_continue(path: Path, system: SystemIdentity) -> str:
     if not system.backends or not (path.exists() or closed_parts(path)):
         return system.backend_name
     with open_trajectory(path) as trajectory:
-        result = str(trajectory.attrs.get("backend", FIRST_BACKEND))
-    return result if result in system.backends else system.backend_name
+        backend = str(trajectory.attrs.get("backend", FIRST_BACKEND))
+    return backend if backend in system.backends else system.backend_name
 
 
 def check_differs_from_source(path: Path, source: str | None) -> None:

@@ -100,7 +100,8 @@ class ModelRecorder(recorder.FileRecorder):
 
         Returns the step of the last restart state on disk, from which the run
         continues; 0 if there is none."""
-        frames, folder = self.frames, parts_folder(self.path)
+        frames = self.frames
+        folder = parts_folder(self.path)
         if self.states:
             step = max(self.states)
             self.frames = {

@@ -199,7 +199,8 @@ def record(
     >>> open_trajectory("mine.nc")["embedding"].shape
     (1, 11, 5, 2)
     """
-    wrapper, model = model, inner_module(model)
+    wrapper = model
+    model = inner_module(model)
     check_whole_parameters(wrapper)
     if not is_first_process():
         return RecordingElsewhere(path)
@@ -214,7 +215,8 @@ def record(
                 model_file = load_model_file(model_file)
             restore()
             functions = model_file
-            weights, modulus = True, modulus or functions.modulus
+            weights = True
+            modulus = modulus or functions.modulus
             if embedding is None and functions.embedding is not None:
                 embedding = functools.partial(_embedding_of, functions)
         if embedding is not None:

@@ -244,7 +244,8 @@ def script_design(
     count = runs * math.prod(len(values) for values in axes.values())
     if count > MAX_POINTS:
         raise SettingsError(", ".join(axes), f"{count} runs", f"at most {MAX_POINTS}")
-    folder, seeds = Path(folder), range(seed, seed + runs)
+    folder = Path(folder)
+    seeds = range(seed, seed + runs)
     points = []
     for values in itertools.product(*axes.values()):
         swept = dict(zip(axes, values, strict=True))

@@ -127,7 +127,8 @@ def describe_run(
     """The description of a run of `steps` steps with the identity that `run_identity`
     returned."""
     recorded = recorded_variables(system, identity["record"])
-    settings, width = system.settings, max(identity["runs"], system.ensemble_width)
+    settings = system.settings
+    width = max(identity["runs"], system.ensemble_width)
     attrs = describe_origin(settings, identity, steps, numba.get_num_threads(), width)
     observed = observer_names(system)
     return RunDescription(
@@ -294,27 +295,31 @@ def identity_digest(identity: Mapping[str, Any]) -> str:
 
 
 def check_same_run(
-    path: Path, result: Mapping[str, Any], identity: Mapping[str, Any]
+    path: Path, recorded: Mapping[str, Any], identity: Mapping[str, Any]
 ) -> None:
-    """Raise SettingsError if the root attributes found in a file are not those of the
+    """Raise SettingsError if the root attributes recorded in a file are not those of the
     run with this identity."""
-    if "derived" in result or ("branched_at" in result) != ("branched_at" in identity):
-        what = result.get(
+    if "derived" in recorded or ("branched_at" in recorded) != (
+        "branched_at" in identity
+    ):
+        what = recorded.get(
             "derived",
-            "a branch" if "branched_at" in result else "a run that is not a branch",
+            "a branch" if "branched_at" in recorded else "a run that is not a branch",
         )
         raise SettingsError(
             "out", f"{path} with {what}", f"the file of a whole run, {_OTHERWISE}"
         )
     names = (
-        name for name in (*IDENTITY_ATTRIBUTES, *OPTIONAL_ATTRIBUTES) if name in result
+        name
+        for name in (*IDENTITY_ATTRIBUTES, *OPTIONAL_ATTRIBUTES)
+        if name in recorded
     )
     there = _comparable(
         {
             "config_json": "{}",
             "backend": FIRST_BACKEND,
             "observers": "{}",
-            **{name: result[name] for name in names},
+            **{name: recorded[name] for name in names},
         }
     )
     differ = {

@@ -102,7 +102,8 @@ def open_trajectory(
 def _with_passing_time(trajectory: xr.Dataset) -> xr.Dataset:
     """A recorded model whose time does not pass, as its learning rates were 0 or, in
     files of earlier versions, the first one was, with the step as its time."""
-    time, recorded = trajectory["time"], RecordedSettings.system
+    time = trajectory["time"]
+    recorded = RecordedSettings.system
     if trajectory.attrs["system"] != recorded or (time != time[0]).any():
         return trajectory
     steps = trajectory["step"].values.astype(np.float64)
@@ -186,16 +187,17 @@ def _settings(trajectory: xr.Dataset) -> dict[str, Any]:
 def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dataset:
     """A member of an ensemble with the steps of the longest one. Raises TrajectoryError
     if it is of another kind."""
-    result, expected = (_settings(item) for item in (member, longest))
+    recorded = _settings(member)
+    expected = _settings(longest)
     differing = [
         name
-        for name in {**result, **expected}
-        if result.get(name) != expected.get(name)
+        for name in {**recorded, **expected}
+        if recorded.get(name) != expected.get(name)
     ]
     if differing:
         names = ["system"] if "system" in differing else differing
         there = ", ".join(
-            f"{name} {result.get(name)!r} instead of {expected.get(name)!r}"
+            f"{name} {recorded.get(name)!r} instead of {expected.get(name)!r}"
             for name in names
         )
         raise TrajectoryError(
@@ -223,7 +225,8 @@ def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dat
 
 
 def _open_parts(path: Path) -> xr.Dataset:
-    parts, files = closed_parts(path), unfinished_files(path)
+    parts = closed_parts(path)
+    files = unfinished_files(path)
     if not files:
         started = parts_folder(path).exists()
         raise TrajectoryError(
@@ -382,11 +385,11 @@ def part_file_name(begin: int, end: int, kind: str = "part") -> str:
 def closed_parts(path: str | Path) -> list[PartFile]:
     """The complete parts of an unfinished run, in order of their steps; other files in
     the folder are ignored."""
-    result = []
+    parts = []
     for file in parts_folder(path).glob("part-*.nc"):
         if match := re.fullmatch(r"part-(\d{16})-(\d{16})\.nc", file.name):
-            result.append(PartFile(file, int(match[1]), int(match[2])))
-    return sorted(result, key=lambda part: (part.begin, part.end))
+            parts.append(PartFile(file, int(match[1]), int(match[2])))
+    return sorted(parts, key=lambda part: (part.begin, part.end))
 
 
 def frames_after_parts(path: str | Path) -> PartFile | None:
@@ -440,14 +443,14 @@ def check_parts_contiguous(parts: list[PartFile], position: int) -> int:
                     f"{part.path}: ends at step {int(states['checkpoint'][-1])},"
                     f" expected {part.end}"
                 )
-            result = {name: root.attrs.get(name) for name in IDENTITY_ATTRIBUTES}
-        first = result if first is None else first
-        if result != first:
+            identity = {name: root.attrs.get(name) for name in IDENTITY_ATTRIBUTES}
+        first = identity if first is None else first
+        if identity != first:
             name = next(
-                name for name in IDENTITY_ATTRIBUTES if result[name] != first[name]
+                name for name in IDENTITY_ATTRIBUTES if identity[name] != first[name]
             )
             raise TrajectoryError(
-                f"{part.path}: belongs to another run: {name} is {result[name]},"
+                f"{part.path}: belongs to another run: {name} is {identity[name]},"
                 f" expected {first[name]}"
             )
         position = part.end

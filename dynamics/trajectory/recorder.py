@@ -165,7 +165,8 @@ class MemoryRecorder:
     def __init__(
         self, description: RunDescription, schedule: RecordingSchedule
     ) -> None:
-        self.description, self.schedule = description, schedule
+        self.description = description
+        self.schedule = schedule
         self.frames: dict[int, Arrays] = {}
 
     def __enter__(self) -> Self:
@@ -230,7 +231,8 @@ class FileRecorder(MemoryRecorder):
     ) -> None:
         super().__init__(description, schedule)
         self.path = path.absolute()  # a change of folder does not move the file
-        self.identity, self.overwrite = identity, overwrite
+        self.identity = identity
+        self.overwrite = overwrite
         self.states: dict[int, Arrays] = {}
         self.complete = True
         """Whether a run that ends has all its frames; else it is never done."""
@@ -270,7 +272,8 @@ class FileRecorder(MemoryRecorder):
         file."""
         if self.overwrite:
             return None
-        position, parts = self.schedule.first, closed_parts(self.path)
+        position = self.schedule.first
+        parts = closed_parts(self.path)
         if self.path.exists():
             with open_trajectory(self.path) as finished:
                 check_same_run(self.path, finished.attrs, self.identity)
@@ -344,8 +347,11 @@ class FileRecorder(MemoryRecorder):
             state,
             done=False,
         )
-        self.frames, self.states, self.bytes = {}, {}, 0
-        self.part_begins, self.part_since = state.step, time.monotonic()
+        self.frames = {}
+        self.states = {}
+        self.bytes = 0
+        self.part_begins = state.step
+        self.part_since = time.monotonic()
 
     def finish(self, state: State, system: System) -> xr.Dataset:
         """Write the run, at once if all of it is in memory, else by merging its
@@ -435,7 +441,8 @@ def kept_entries(
 ) -> StackedDatasets:
     """The entries of consecutive pieces that the schedule keeps; if two have the same
     step, the first one."""
-    parts, reached = [], -1
+    parts = []
+    reached = -1
     for piece in pieces:
         steps = piece[along].values
         parts.append(

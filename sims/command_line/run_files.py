@@ -96,7 +96,8 @@ def _describe(
     diverged = int((trajectory["status"] == DIVERGED).sum())
     if unfinished:
         with open_group(unfinished[-1], thoroughly=check) as newest:
-            attrs, reached = newest.attrs, last_step_of(unfinished[-1])
+            attrs = newest.attrs
+            reached = last_step_of(unfinished[-1])
     status = "done" if (trajectory["status"] != RUNNING).all() else "incomplete"
     status = "running" if running else "interrupted" if unfinished else status
     status += f", {diverged} diverged" if diverged else ""
