@@ -24,12 +24,16 @@ import numpy as np
 import torch
 
 from dynamics.ensemble import create_system
-from dynamics.provenance import METRIC_VARIABLES, git_commit, package_versions
 from dynamics.settings import (
     ModularSettings,
     Settings,
     SparseSettings,
     TransformerSettings,
+)
+from dynamics.trajectory.description import (
+    METRIC_VARIABLES,
+    git_commit,
+    package_versions,
 )
 
 AGREES, DIFFERS, NO_DEVICE = 0, 1, 3

@@ -18,14 +18,6 @@ from dynamics.ensemble import (
 from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.loop import StepPacer, record_run, restore_state
 from dynamics.observers import ObservedSystem, Observer, source_digests
-from dynamics.provenance import (
-    FIRST_BACKEND,
-    IDENTITY_ATTRIBUTES,
-    METRIC_VARIABLES,
-    OPTIONAL_ATTRIBUTES,
-    identity_digest,
-    run_identity,
-)
 from dynamics.settings import (
     MAX_STEPS,
     RecordMode,
@@ -36,9 +28,15 @@ from dynamics.settings import (
 )
 from dynamics.system import EpochClock, State, System
 from dynamics.trajectory.description import (
+    FIRST_BACKEND,
+    IDENTITY_ATTRIBUTES,
+    METRIC_VARIABLES,
+    OPTIONAL_ATTRIBUTES,
     RecordingSchedule,
     RunDescription,
     describe_run,
+    identity_digest,
+    run_identity,
 )
 from dynamics.trajectory.netcdf import check_trajectory_path
 from dynamics.trajectory.reader import (
@@ -105,7 +103,8 @@ def replay(
     """
     source = open_source(trajectory)
     until = check_integer("until", until, check_branch_step(source, step), MAX_STEPS)
-    seeds, system = _seeds(source, run), _recorded_system(source)
+    seeds = _seeds(source, run)
+    system = _recorded_system(source)
     every = check_integer("every", every, 1, MAX_STEPS)
     identity = run_identity(system, len(seeds), int(seeds[0]), every, "all")
     schedule = RecordingSchedule(until, every, step, system.clock.step)
@@ -361,10 +360,11 @@ def _recorded_system(
     )
     if system.backends and "backend" not in source.attrs:
         system.backend_name = FIRST_BACKEND
-    result, current = source.attrs["numerics_version"], system.numerics_version
-    if result != current:
+    recorded_version = source.attrs["numerics_version"]
+    current = system.numerics_version
+    if recorded_version != current:
         raise TrajectoryError(
-            f"attribute numerics_version: found {result}, this program computes as"
+            f"attribute numerics_version: found {recorded_version}, this program computes as"
             f" version {current}"
         )
     return system
@@ -436,7 +436,8 @@ def _describe_part(
     schedule: RecordingSchedule,
 ) -> RunDescription:
     """The description of a run that begins at a step of another one."""
-    description, clock = describe_run(system, identity, schedule.steps), system.clock
+    description = describe_run(system, identity, schedule.steps)
+    clock = system.clock
     begin = {
         "branched_at": schedule.first,
         "clock_step": clock.step,
@@ -459,10 +460,10 @@ def branch_identity(
         *IDENTITY_ATTRIBUTES,
         *(name for name in OPTIONAL_ATTRIBUTES if name in source.attrs),
     ]
-    result = {name: source.attrs[name] for name in names}
+    attributes = {name: source.attrs[name] for name in names}
     origin = {
         name: value.item() if isinstance(value, np.generic) else value
-        for name, value in result.items()
+        for name, value in attributes.items()
     }
     identity = run_identity(system, len(seeds), int(seeds[0]), every, record)
     return {**identity, "branched_at": step, "branch_of": identity_digest(origin)}
@@ -481,7 +482,8 @@ def _checked_every(source: xr.Dataset, system: System, every: int | None) -> int
 def default_end(source: xr.Dataset, system: System) -> int:
     """The default last step of a branch: that of the original, or the step at its last
     epoch if the steps per epoch change."""
-    last, before = int(source["step"][-1]), read_settings(source)
+    last = int(source["step"][-1])
+    before = read_settings(source)
     if before.epoch_steps == system.settings.epoch_steps:
         return last
     epochs = float(source["epoch"][-1]) - system.clock.epoch

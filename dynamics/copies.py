@@ -155,7 +155,8 @@ def copy_table(
 ) -> CopyTable:
     """The copies of `branch_copies`, which explains the parameters. Raises
     SettingsError."""
-    runs, first = range(source.sizes["run"]), int(source["step"][0])
+    runs = range(source.sizes["run"])
+    first = int(source["step"][0])
     steps_of = (
         steps
         if isinstance(steps, Mapping)
@@ -195,7 +196,8 @@ class Perturbation:
     reshuffle: bool
 
     def __post_init__(self) -> None:
-        shapes, runs = state_shape(self.system), self.source.sizes["run"]
+        shapes = state_shape(self.system)
+        runs = self.source.sizes["run"]
         for name, array in (self.direction or {}).items():
             if name not in shapes:
                 raise SettingsError("direction", name, f"one of {', '.join(shapes)}")
@@ -220,7 +222,8 @@ class Perturbation:
     def first_state(self, received: list[int]) -> State:
         """The state of the ensemble at its first step; `received` collects signals.
         Raises Interrupted."""
-        table, pieces = self.table, []
+        table = self.table
+        pieces = []
         for step in np.unique(table.from_step):
             at = table.from_step == step
             runs, rows = np.unique(table.of_run[at], return_inverse=True)
@@ -253,7 +256,8 @@ class Perturbation:
     ) -> None:
         """Displace the copies of one step in place; `arrays` (run, ...) are those of a
         restart state. All runs have equally many copies, one run after another."""
-        step, runs = int(table.from_step[0]), np.unique(table.of_run)
+        step = int(table.from_step[0])
+        runs = np.unique(table.of_run)
         numbers = int(table.copy.max()) + 1
         shapes = state_shape(self.system)
         variables = state_variables(self.system, arrays)
@@ -329,7 +333,8 @@ class JoiningSystem:
     order. A run that has not begun keeps its first state."""
 
     def __init__(self, system: System, begins: np.ndarray) -> None:
-        self.system, self.begins = system, begins
+        self.system = system
+        self.begins = begins
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.system, name)

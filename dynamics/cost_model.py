@@ -23,7 +23,8 @@ longer fit into the cache."""
 
 def epoch_seconds(s: ModularSettings, runs: int) -> dict[str, float]:
     """Expected seconds of an epoch of all runs on one thread, by backend."""
-    outputs, inputs = s.n * s.hidden, s.n * s.hidden * s.dim
+    outputs = s.n * s.hidden
+    inputs = s.n * s.hidden * s.dim
     parameters = s.n * s.dim + s.hidden * (s.dim + 1) + outputs + s.n
     beyond_cache = (
         min(1.0, outputs / CACHED_OUTPUTS),

@@ -20,7 +20,6 @@ from dynamics.external_systems import (
 from dynamics.folders import existing_folder
 from dynamics.loop import record_run
 from dynamics.observers import ObservedSystem, Observer, source_digests
-from dynamics.provenance import FIRST_BACKEND, identity_digest, run_identity
 from dynamics.settings import (
     MAX_STEPS,
     EnsembleArguments,
@@ -43,13 +42,15 @@ from dynamics.system import (
     system_class,
 )
 from dynamics.trajectory.description import (
+    FIRST_BACKEND,
     RecordingSchedule,
     describe_run,
+    identity_digest,
     recorded_variables,
+    run_identity,
 )
 from dynamics.trajectory.netcdf import check_trajectory_path
-from dynamics.trajectory.parts import closed_parts
-from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.reader import closed_parts, open_trajectory
 from dynamics.trajectory.recorder import create_recorder, find_finished_run
 
 RUNS_FOLDER = Path("runs")
@@ -350,10 +351,10 @@ def check_resources(
             for name in ("n", "data", "hidden", "dim")
             if hasattr(system.settings, name)
         ]
-        result = f"{_size(working + frame)} needed"
+        needed = f"{_size(working + frame)} needed"
         owner = "device's " if on_device else ""
         allowed = f"at most the {owner}memory of {_size(most)}"
-        raise SettingsError(", ".join([*sizes_of, "runs"]), result, allowed)
+        raise SettingsError(", ".join([*sizes_of, "runs"]), needed, allowed)
     if path is None:
         if frames > memory:
             raise SettingsError(
@@ -388,8 +389,8 @@ def backend_to_continue(path: Path, system: SystemIdentity) -> str:
     if not system.backends or not (path.exists() or closed_parts(path)):
         return system.backend_name
     with open_trajectory(path) as trajectory:
-        result = str(trajectory.attrs.get("backend", FIRST_BACKEND))
-    return result if result in system.backends else system.backend_name
+        backend = str(trajectory.attrs.get("backend", FIRST_BACKEND))
+    return backend if backend in system.backends else system.backend_name
 
 
 def check_differs_from_source(path: Path, source: str | None) -> None:

@@ -22,7 +22,9 @@ class SettingsError(ReportedError, ValueError):
     exit_code = 2
 
     def __init__(self, field: str, found: object, allowed: str) -> None:
-        self.field, self.found, self.allowed = field, found, allowed
+        self.field = field
+        self.found = found
+        self.allowed = allowed
         super().__init__(f"{field}: found {found}, allowed is {allowed}")
 
     def __reduce__(
@@ -76,7 +78,10 @@ class Interrupted(KeyboardInterrupt):
     def __init__(
         self, signum: int, path: Path | None, step: int, steps: int | None = None
     ) -> None:
-        self.signum, self.path, self.step, self.steps = signum, path, step, steps
+        self.signum = signum
+        self.path = path
+        self.step = step
+        self.steps = steps
         self.resumable = path is not None
         end = "" if steps is None else f" of {steps}"
         super().__init__(

@@ -113,11 +113,11 @@ class DivergenceGuard:
         state = self._read(self.system.initial(seeds))
         for run in np.flatnonzero(_not_finite(state)).tolist():
             where = f"{type(self.system).__name__}.initial"
-            result = (
+            found = (
                 f"{_first_bad_name(state, run)} of run {run} (seed {seeds[run]}) at"
                 " step 0 is not finite"
             )
-            raise SettingsError(where, result, "finite values at step 0")
+            raise SettingsError(where, found, "finite values at step 0")
         return state
 
     def advance(self, state: GuardedState, steps: int) -> GuardedState:
@@ -178,7 +178,8 @@ class DivergenceGuard:
         return dataclasses.replace(state, last_step=np.asarray(last_step))
 
     def _read(self, inner: State) -> GuardedState:
-        frame, arrays = self.system.observe(inner), self.system.checkpoint(inner)
+        frame = self.system.observe(inner)
+        arrays = self.system.checkpoint(inner)
         return GuardedState(
             inner,
             inner.last_step,

@@ -29,17 +29,17 @@ def load_initial_positions(settings: ParticleSettings, seeds: np.ndarray) -> np.
     else:
         x = _positions_from_table(path, seeds)
     if x.shape[1:] != (settings.n, settings.dim):
-        result = f"{x.shape[1]} tokens of dimension {x.shape[2]} in {path}"
+        found = f"{x.shape[1]} tokens of dimension {x.shape[2]} in {path}"
         raise SettingsError(
-            "start", result, f"n={settings.n} tokens of dim={settings.dim}"
+            "start", found, f"n={settings.n} tokens of dim={settings.dim}"
         )
     size = np.abs(x)
     if (
         not (size < 1e38).all()
         or ((size.max(axis=(1, 2)) < 1e-100) & (size.max(axis=(1, 2)) > 0)).any()
     ):
-        result = f"{path} with values of {size.min()} to {size.max()}"
-        raise SettingsError("start", result, "sizes of 1e-100 to 1e38, or 0")
+        found = f"{path} with values of {size.min()} to {size.max()}"
+        raise SettingsError("start", found, "sizes of 1e-100 to 1e38, or 0")
     return x
 
 
@@ -73,10 +73,10 @@ def start_run_indices(source: xr.Dataset, seeds: np.ndarray) -> list[int]:
     index = {int(seed): run for run, seed in enumerate(source_seeds)}
     for seed in np.asarray(seeds).tolist():
         if seed not in index:
-            result = f"no run of seed {seed} in {source.encoding['source']}"
+            missing = f"no run of seed {seed} in {source.encoding['source']}"
             raise SettingsError(
                 "start",
-                result,
+                missing,
                 f"seeds from {source_seeds.min()} to {source_seeds.max()}",
             )
     return [index[int(seed)] for seed in seeds]
@@ -90,7 +90,8 @@ def _positions_from_trajectory(path: Path, step: int, seeds: np.ndarray) -> np.n
             f"{path}, which contains only metrics",
             "a trajectory that recorded its embedding",
         )
-    runs, frame = start_run_indices(source, seeds), start_step_index(source, step)
+    runs = start_run_indices(source, seeds)
+    frame = start_step_index(source, step)
     return (
         source["embedding"]
         .isel(step=frame)

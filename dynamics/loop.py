@@ -27,7 +27,8 @@ def record_run(
 
     first_state: returns the first state; called with the list to which signals are
     appended when they arrive."""
-    schedule, pacer = recorder.schedule, StepPacer()
+    schedule = recorder.schedule
+    pacer = StepPacer()
     with deferred_signals() as received, recorder:
         state = _resume_or_begin(system, recorder, lambda: first_state(received))
         with _progress_bar(state.step, schedule.steps, progress) as bar:

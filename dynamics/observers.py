@@ -46,8 +46,8 @@ def source_digests(observe: Mapping[str, Observer]) -> str:
             source = _full_source(function, set())
         except (OSError, TypeError):
             allowed = "a function defined in a file or a notebook"
-            result = f"{function!r}, whose source cannot be read"
-            raise SettingsError(f"observer {name}", result, allowed) from None
+            unreadable = f"{function!r}, whose source cannot be read"
+            raise SettingsError(f"observer {name}", unreadable, allowed) from None
         digests[name] = hashlib.sha256(source.encode()).hexdigest()
     return json.dumps(digests, sort_keys=True)
 
@@ -127,9 +127,9 @@ class ObservedSystem:
         for name, array in values.items():
             expected = (len(state.last_step), *self._shapes[name])
             if array.shape != expected or array.dtype != self._types[name]:
-                result = f"{array.dtype} of shape {array.shape} at step {state.step}"
+                changed = f"{array.dtype} of shape {array.shape} at step {state.step}"
                 allowed = f"{self._types[name]} of shape {expected}, as at first"
-                raise SettingsError(f"observer {name}", result, allowed)
+                raise SettingsError(f"observer {name}", changed, allowed)
         return {**frame, **values}
 
     def _observed(self, frame: Arrays, runs: int) -> dict[str, np.ndarray]:
@@ -143,16 +143,16 @@ class ObservedSystem:
             try:
                 values = function(MappingProxyType(views))
             except Exception as error:
-                result = f"{type(error).__name__}: {error}"
-                raise SettingsError(where, result, _RETURN) from error
+                mistake = f"{type(error).__name__}: {error}"
+                raise SettingsError(where, mistake, _RETURN) from error
             if not isinstance(values, np.ndarray):
                 raise SettingsError(where, f"a {type(values).__name__}", _RETURN)
             if values.dtype.kind not in "biuf" or values.dtype.itemsize > 8:
                 raise SettingsError(where, f"an array of {values.dtype}", _RETURN)
             if values.shape[:1] != (runs,) or 0 in values.shape:
-                result = f"an array of shape {values.shape}"
+                mistake = f"an array of shape {values.shape}"
                 allowed = f"shape ({runs}, ...): run first, no axis of size 0"
-                raise SettingsError(where, result, allowed)
+                raise SettingsError(where, mistake, allowed)
             if not np.isfinite(values).all():
                 raise SettingsError(where, "a value that is not finite", _RETURN)
             if values.dtype.kind == "b":

@@ -73,7 +73,8 @@ def setting_texts(
     settings: of the same class; only an equation has the values of all. always: names
     and their symbols. form: "weight decay 0.5" in words, as the equation "weight decay
     = 0.5, 1", as the option "--weight-decay 0.5", or as code, "weight_decay=0.5"."""
-    symbols, texts = always or {}, []
+    symbols = always or {}
+    texts = []
     fields = {field.name: field.default for field in dataclasses.fields(settings[0])}
     values = {name: [getattr(item, name) for item in settings] for name in fields}
     changed = [name for name in fields if set(values[name]) != {fields[name]}]

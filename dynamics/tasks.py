@@ -130,7 +130,8 @@ def operation_table(settings: TransformerSettings) -> np.ndarray:
            [1, 0, 2],
            [2, 1, 0]])
     """
-    n, number = settings.n, np.arange(settings.elements)
+    n = settings.n
+    number = np.arange(settings.elements)
     a, b = number[:, None], number[None, :]
     if settings.task == "symmetric":
         permutations = np.array(list(itertools.permutations(range(n))))
@@ -284,7 +285,8 @@ def evaluation_sequences(
 ) -> EvaluationSequences:
     """The distinct sequences of both splits, each (run, sequence, position). Raises
     SettingsError."""
-    splits, runs = sparse_splits(settings), []
+    splits = sparse_splits(settings)
+    runs = []
     for seen, tested in zip(train, test, strict=True):
         both = np.concatenate([seen, tested])
         _, first, index = np.unique(

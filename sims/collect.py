@@ -93,7 +93,8 @@ def main(options: Options) -> None:
     else:
         if options.column:
             raise SettingsError("column", " ".join(options.column), "none for tensors")
-        kind, trajectory = "checkpoints", _collect_checkpoints(options, modulus, seed)
+        kind = "checkpoints"
+        trajectory = _collect_checkpoints(options, modulus, seed)
     out = options.out or Path("runs") / f"{options.checkpoints[0].resolve().stem}.nc"
     missing = dynamics.missing_steps(trajectory)
     if missing:

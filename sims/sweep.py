@@ -61,7 +61,8 @@ def print_sweep(
 ) -> None:
     """Write the combined result, print its table and draw it."""
     output.write_result(result, out)
-    folder, axes = files[0].parent, json.loads(result.attrs["swept"])
+    folder = files[0].parent
+    axes = json.loads(result.attrs["swept"])
     rows = command_line.sweep_rows(result, folder)
     counts = f"({computed} computed, {len(files) - computed} found)"
     print(f"points      {len(rows)} in {folder} {counts}", file=options.log)

@@ -57,7 +57,7 @@ REGISTRY = ConstructorRegistry()
 def field_descriptions(options: type) -> dict[str, str]:
     """The string below each field of a dataclass and of its base classes, read from
     their source, on one line."""
-    result = {}
+    descriptions = {}
     for item in reversed(options.__mro__):
         try:
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(item))).body
@@ -74,8 +74,8 @@ def field_descriptions(options: type) -> dict[str, str]:
                     ast.AnnAssign(target=ast.Name(id=name)),
                     ast.Expr(value=ast.Constant(value=str(words))),
                 ):
-                    result[name] = " ".join(words.split())
-    return result
+                    descriptions[name] = " ".join(words.split())
+    return descriptions
 
 
 def docstring_summary(owner: Any) -> str:
@@ -152,7 +152,8 @@ def _fields(options: type) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
     """Each field of a dataclass, with its type and the metadata of its annotation."""
     hints = get_type_hints(options, include_extras=True)
     for field in dataclasses.fields(options):
-        kind, extras = hints[field.name], ()
+        kind = hints[field.name]
+        extras = ()
         if get_origin(kind) is Annotated:
             kind, extras = kind.__origin__, kind.__metadata__
         if isinstance(kind, types.UnionType):
@@ -168,7 +169,8 @@ def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
     """The specification from which tyro builds a dataclass of options."""
     if not (isinstance(info.type, type) and dataclasses.is_dataclass(info.type)):
         return None
-    fields, descriptions = [], field_descriptions(info.type)
+    fields = []
+    descriptions = field_descriptions(info.type)
     for field, kind, extras in _fields(info.type):
         default: Any = tyro.MISSING
         if hasattr(info.default, field.name):

@@ -156,11 +156,11 @@ def _current_names(arguments: Sequence[str], options: type) -> list[str]:
     """The arguments with the current names of options that had other names before
     (the class attribute `former_names` of the options)."""
     former_names: Mapping[str, str] = getattr(options, "former_names", {})
-    result = []
+    names = []
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        result.append(former_names.get(name, name) + equals + value)
-    return result
+        names.append(former_names.get(name, name) + equals + value)
+    return names
 
 
 def _check_output_names(arguments: Sequence[str]) -> None:

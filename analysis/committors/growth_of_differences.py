@@ -21,13 +21,13 @@ from analysis.linearization.force_jacobian import force_and_jacobian
 from dynamics import networks
 from dynamics.branching import replay
 from dynamics.copies import branch_copies
-from dynamics.provenance import METRIC_VARIABLES
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
     SettingsError,
     check_integer,
 )
+from dynamics.trajectory.description import METRIC_VARIABLES
 from dynamics.trajectory.schema import read_settings
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from analysis.explorer.catalogue import (
 from analysis.panels.committor_panel import add_committor
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Scene
-from dynamics.trajectory.parts import unfinished_files
-from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.reader import open_trajectory, unfinished_files
 
 _Stamp = tuple[tuple[str, int, int], ...]
 

@@ -28,7 +28,6 @@ from analysis.reproduction.experiment import (
 from analysis.transitions.ablations import step_cost
 from dynamics.ensemble import create_system
 from dynamics.errors import MissingPackage, TrajectoryError
-from dynamics.provenance import git_commit, package_versions
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -38,6 +37,7 @@ from dynamics.settings import (
 )
 from dynamics.sweeps.design import SweepDesign, sweep_design
 from dynamics.sweeps.run import compute_missing_points
+from dynamics.trajectory.description import git_commit, package_versions
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 
 PAPER_SETTINGS = {

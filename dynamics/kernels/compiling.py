@@ -177,7 +177,8 @@ class _FolderLocator:
     """Tells Numba the folder of a kernel's cache, which it does not look for."""
 
     def __init__(self, folder: Path, function: Callable[..., Any]) -> None:
-        self.folder, self._py_file = str(folder), inspect.getfile(function)
+        self.folder = str(folder)
+        self._py_file = inspect.getfile(function)
         self.line = function.__code__.co_firstlineno
 
     def get_cache_path(self) -> str:

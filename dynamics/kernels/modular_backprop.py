@@ -200,7 +200,8 @@ def _projection_backward(weights, layout, by_token, gradient):
 @kernel_function
 def _workspace(layout):
     """Working memory for one block: E W_h', its gradient, activations, logits."""
-    tokens, width = layout.n * layout.hidden, LANES_32
+    tokens = layout.n * layout.hidden
+    width = LANES_32
     return (
         np.empty(tokens * width, np.float32),
         np.empty(tokens * width, np.float32),

@@ -78,7 +78,8 @@ def update_weights(memory, block, rule, number, begin, end, discount):
     second = memory.second[block]
     gradient = memory.gradient[block]
     lr = rule.lr / discount
-    rate, decay = scalars(np.float32(-lr)), scalars(np.float32(rule.weight_decay))
+    rate = scalars(np.float32(-lr))
+    decay = scalars(np.float32(rule.weight_decay))
     if rule.kind == _SGD:
         momentum = scalars(np.float32(rule.momentum))
         for at in range(begin, end):
@@ -91,8 +92,10 @@ def update_weights(memory, block, rule, number, begin, end, discount):
         return
     rate = scalars(np.float32(-lr / (1 - rule.beta1**number)))
     size = scalars(np.float32(1 / np.sqrt(1 - rule.beta2**number)))
-    beta1, rest1 = scalars(np.float32(rule.beta1)), scalars(np.float32(1 - rule.beta1))
-    beta2, rest2 = scalars(np.float32(rule.beta2)), scalars(np.float32(1 - rule.beta2))
+    beta1 = scalars(np.float32(rule.beta1))
+    rest1 = scalars(np.float32(1 - rule.beta1))
+    beta2 = scalars(np.float32(rule.beta2))
+    rest2 = scalars(np.float32(1 - rule.beta2))
     shrunk = scalars(np.float32(1 - lr * rule.weight_decay))
     epsilon = scalars(np.float32(_EPSILON))
     for at in range(begin, end):

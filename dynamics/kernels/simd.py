@@ -68,7 +68,8 @@ class ScalarsType(types.Type):
     """Numba type of eight float64 or sixteen float32 numbers, one per lane."""
 
     def __init__(self, element: types.Float) -> None:
-        self.element, self.width = element, REGISTER_BITS // element.bitwidth
+        self.element = element
+        self.width = REGISTER_BITS // element.bitwidth
         super().__init__(name=f"Scalars[{element}, {self.width}]")
 
     @property
@@ -84,7 +85,8 @@ class VectorsType(types.Type):
     """Numba type of one point with `dim` axes per lane."""
 
     def __init__(self, scalars: ScalarsType, dim: int) -> None:
-        self.scalars, self.dim = scalars, dim
+        self.scalars = scalars
+        self.dim = dim
         super().__init__(name=f"Vectors[{scalars.element}, {scalars.width}, {dim}]")
 
     @property

@@ -67,9 +67,12 @@ class SparseLayout(NamedTuple):
 
 def sparse_layout(network: ClusteringHead) -> SparseLayout:
     """The layout of a network's parameters."""
-    s, dim = network.settings, network.settings.dim
+    s = network.settings
+    dim = network.settings.dim
     at = {name: begin // dim for name, begin in network.begins.items()}
-    smooth, radius, epsilon = s.norm.endswith("smooth"), 1.0, 0.0
+    smooth = s.norm.endswith("smooth")
+    radius = 1.0
+    epsilon = 0.0
     if s.norm.startswith("rms"):
         radius = float(np.sqrt(dim))
         epsilon = 0.0 if smooth else NORMALISATION_EPSILON
@@ -174,7 +177,8 @@ class SparseWorkspace(NamedTuple):
 @kernel_function
 def sparse_workspace(layout, axes):
     """Allocate a workspace."""
-    rows, dim = layout.positions * layout.rows, len(axes)
+    rows = layout.positions * layout.rows
+    dim = len(axes)
     return SparseWorkspace(
         np.empty(rows * dim * LANES_32, np.float32),
         np.empty(rows * dim * LANES_32, np.float32),
@@ -239,7 +243,8 @@ def _attention_mixture(table, scores, layout, tokens, attention, axes):
         score = _scalars_of_tokens(scores, t, load_scalars(tokens, t), layout)
         store_scalars(attention, t, score)
         peak = maximum(peak, score)
-    total, mixed = scalars(np.float32(0)), repeat_axes(scalars(np.float32(0)), axes)
+    total = scalars(np.float32(0))
+    mixed = repeat_axes(scalars(np.float32(0)), axes)
     for t in range(layout.positions):
         power = exponential(load_scalars(attention, t) - peak)
         store_scalars(attention, t, power)
@@ -304,7 +309,8 @@ def _decode_backward(
         power = exponential(load_scalars(errors, token) - peak)
         store_scalars(errors, token, power)
         total += power
-    scale, d_zeta = weight / total, repeat_axes(scalars(np.float32(0)), axes)
+    scale = weight / total
+    d_zeta = repeat_axes(scalars(np.float32(0)), axes)
     for token in range(layout.rows):
         error = load_scalars(errors, token) * scale - where_equal(
             target, np.float32(token), weight
@@ -345,7 +351,8 @@ def _attention_backward(
     query = load_vectors(weights, layout.query, axes) * scalars(
         np.float32(1 / np.sqrt(len(axes)))
     )
-    mean, d_query = dot(d_mixed, mixed), repeat_axes(scalars(np.float32(0)), axes)
+    mean = dot(d_mixed, mixed)
+    d_query = repeat_axes(scalars(np.float32(0)), axes)
     for t in range(layout.positions):
         own_token = load_scalars(tokens, t)
         z = _vectors_of_tokens(table, t, own_token, layout, axes)

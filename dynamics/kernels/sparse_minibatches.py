@@ -104,8 +104,11 @@ def _minibatch_gradient(
 def _loss_and_credit(layout, logits, peak, target):
     """Cross-entropy and accuracy of a sequence; the accuracy is 1/m if its target is
     one of m equal largest logits."""
-    one, right = scalars(np.float32(1)), scalars(np.float32(-np.inf))
-    others, equal, best = scalars(np.float32(0)), scalars(np.float32(0)), one
+    one = scalars(np.float32(1))
+    right = scalars(np.float32(-np.inf))
+    others = scalars(np.float32(0))
+    equal = scalars(np.float32(0))
+    best = one
     for token in range(layout.rows):
         z = load_scalars(logits, token)
         here = where_equal(target, np.float32(token), one)
@@ -198,7 +201,8 @@ def train_sparse(
 @cached_kernel(sparse_backprop, simd, optimizers, nogil=True)
 def _score(weights, layout, sequences, counts, splits, totals, axes):
     """See `sparse_scores`; totals: (block, loss and accuracy x split x lane)."""
-    work, count = sparse_workspace(layout, axes), sequences.targets.shape[1]
+    work = sparse_workspace(layout, axes)
+    count = sequences.targets.shape[1]
     tokens = np.empty(layout.positions * LANES_32, np.float32)
     target = np.empty(LANES_32, np.float32)
     partial = np.empty(2 * splits * LANES_32, np.float32)

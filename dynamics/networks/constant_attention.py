@@ -70,7 +70,8 @@ class ConstantAttention(NetworkParameters):
         within ±1/sqrt(fan-in)."""
         initial = {}
         for name in self.variables:
-            stream, shape = f"modular/{name}", self.shapes[name]
+            stream = f"modular/{name}"
+            shape = self.shapes[name]
             if name == "embedding":
                 samples = randomness.normal_samples(seeds, stream, shape)
             else:

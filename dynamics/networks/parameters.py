@@ -33,7 +33,8 @@ class NetworkParameters:
     def __init__(
         self, variables: Mapping[str, tuple[str, ...]], sizes: Mapping[str, int]
     ) -> None:
-        self.variables, self.sizes = dict(variables), dict(sizes)
+        self.variables = dict(variables)
+        self.sizes = dict(sizes)
         self.shapes = {
             name: tuple(sizes[dim] for dim in dims) for name, dims in variables.items()
         }

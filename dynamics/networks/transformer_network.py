@@ -133,7 +133,8 @@ class Transformer(NetworkParameters):
     def attention(self, weights: Weights, pairs: torch.Tensor) -> torch.Tensor:
         """The row of the attention matrix of the last position in the first block:
         (..., pair, head, position)."""
-        rows, index = self._token_rows(weights), self._indices(pairs)
+        rows = self._token_rows(weights)
+        index = self._indices(pairs)
         query = self._project(weights["query_weight"], 0, rows[-1])
         keys = [self._project(weights["key_weight"], 0, row) for row in rows]
         (query,) = _gather([query], index[-1])
@@ -161,7 +162,8 @@ class Transformer(NetworkParameters):
             ]
             for block in range(self.settings.layers - 1):
                 rows = self._block(prepared, block, rows)
-            prepared, index = self._last_block(prepared, rows), [None] * len(rows)
+            prepared = self._last_block(prepared, rows)
+            index = [None] * len(rows)
         return self._read_out(prepared, index)
 
     def _indices(self, pairs: torch.Tensor) -> list[torch.Tensor]:
@@ -250,7 +252,8 @@ class Transformer(NetworkParameters):
         attention is the sum of the rows "stream" of some positions, whose products with
         W_in and U are "hidden" and "direct", and of O z, where z is what the heads
         attend to."""
-        last, unembedding = len(rows) - 1, weights["unembedding"]
+        last = len(rows) - 1
+        unembedding = weights["unembedding"]
         output = weights["attention_output"][..., -1, :, :, :].flatten(-2)
         mlp_input = weights["mlp_input"][..., -1, :, :]
         values = [self._project(weights["value_weight"], -1, row) for row in rows]

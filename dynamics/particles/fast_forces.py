@@ -45,9 +45,11 @@ MIN_PAIRS_FOR_THREADS = 20_000
 LINE_FACTOR = 0.01
 """Factor to the accuracy on a line, where forces cancel more and the sums take little
 time."""
-LEAST_BYTES, BYTES_PER_PAIR, BYTES_PER_NODE = 2**24, 260, 20
-"""Memory in all, for arrays over pair sums and for arrays over the nodes of a mesh,
-measured up to N = 997."""
+LEAST_BYTES = 2**24
+BYTES_PER_PAIR = 260
+"""Memory for arrays over pair sums, measured up to N = 997."""
+BYTES_PER_NODE = 20
+"""Memory for arrays over the nodes of a mesh, measured up to N = 997."""
 
 
 def working_bytes(n: int, dim: int, accuracy: float) -> int:
@@ -80,7 +82,8 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
     accuracy: largest error relative to the largest force on a token, and of the
     magnitudes relative to themselves."""
     n, dim = x.shape
-    force, magnitude = np.zeros((4, n, dim)), np.zeros(4)
+    force = np.zeros((4, n, dim))
+    magnitude = np.zeros(4)
     if len(pairs.first) == 0:
         return ForceFields(force, magnitude)
     points, directions = _pair_sums(x, pairs)
@@ -129,7 +132,9 @@ def _smooth_and_near(
     mesh = mesh_sums.select_mesh(turned, constants)
     cells = sort_for_near_sums(turned, mesh.cutoff)
     cells, finer = mesh_sums.select_regions(cells, mesh, constants)
-    field, strength, error = np.zeros_like(points), 0.0, 0.0
+    field = np.zeros_like(points)
+    strength = 0.0
+    error = 0.0
     regions = np.zeros(len(points))
     regions[cells.order] = cells.regions
     members = [np.arange(len(points))]
@@ -163,7 +168,8 @@ def _add_in_original_order(order, first, second, total):
 def _pair_sums(x, pairs):
     """The pair sums (pair, axis) and their directions; those too short for a direction
     are 0."""
-    count, dim = len(pairs.first), x.shape[1]
+    count = len(pairs.first)
+    dim = x.shape[1]
     points, directions = np.empty((count, dim)), np.empty((count, dim))
     for ij in range(count):
         square = 0.0
@@ -205,7 +211,8 @@ def _half_space_sums(
     dim = points.shape[1]
     if dim > 2:
         index = np.flatnonzero(_nonzero(directions))
-        aligned, partners = np.zeros_like(points), np.zeros(len(points))
+        aligned = np.zeros_like(points)
+        partners = np.zeros(len(points))
         if len(index):
             aligned[index], partners[index] = half_space_sums(
                 points[index], directions[index]

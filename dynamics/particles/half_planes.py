@@ -57,7 +57,9 @@ def _arc_sum(sums, errors, first, last, axis):
     count = len(sums) - 1
     total, error = 0.0, 0.0
     if last >= count:
-        total, error, last = sums[count, axis], errors[count, axis], last - count
+        total = sums[count, axis]
+        error = errors[count, axis]
+        last = last - count
     if first >= count:
         total = total - sums[count, axis]
         error = error - errors[count, axis]
@@ -72,7 +74,8 @@ def _sorted_sums(points, directions, order, angles, sums, errors):
     """Sum of directions (point, 2) in the half-plane of each point, and their number
     (point,); angles are sorted."""
     count = np.int64(len(order))
-    aligned, partners = np.zeros(points.shape), np.zeros(len(points))
+    aligned = np.zeros(points.shape)
+    partners = np.zeros(len(points))
     for chunk in prange(-(-count // CHUNK)):
         begin = np.int64(chunk) * CHUNK
         turned = angles[begin] - np.pi / 2 - MARGIN < -np.pi
@@ -84,7 +87,8 @@ def _sorted_sums(points, directions, order, angles, sums, errors):
         else:
             last = after = np.searchsorted(angles, opposite)
         for k in range(begin, min(begin + CHUNK, count)):
-            low, high = angles[k] - np.pi / 2, angles[k] + np.pi / 2
+            low = angles[k] - np.pi / 2
+            high = angles[k] + np.pi / 2
             if turned and low - MARGIN >= -np.pi:
                 turned = False
                 before = max(before - count, 0)

@@ -55,7 +55,8 @@ def _sum_in_cells(points, directions, cells, filled, axes):
         first, last = cells.starts[filled[number]], cells.starts[filled[number] + 1]
         radii[number] = _centre_and_radius(directions, first, last, centres[number])
         totals[number] = centres[number] * (last - first)
-    aligned, partners = np.empty((count, dim)), np.empty(count)
+    aligned = np.empty((count, dim))
+    partners = np.empty(count)
     flat_points, flat_directions = points.reshape(-1), directions.reshape(-1)
     for number in prange(len(cells.groups)):
         group = np.int64(number)
@@ -70,7 +71,8 @@ def _sum_in_cells(points, directions, cells, filled, axes):
                 lanes[axis * LANES_64 + k] = points[start + k, axis]
         x = load_vectors(lanes, 0, axes)
         radius = _centre_and_radius(directions, start, start + used, centre) + MARGIN
-        total, partner_count = x - x, scalars(0.0)
+        total = x - x
+        partner_count = scalars(0.0)
         for cell in range(len(filled)):
             product = 0.0
             for axis in range(dim):
@@ -115,6 +117,7 @@ def half_space_sums(
     sums = _sum_in_cells(
         points[cells.order], cells.points, cells, filled, tuple(range(dim))
     )
-    aligned, partners = np.empty_like(points), np.empty(count)
+    aligned = np.empty_like(points)
+    partners = np.empty(count)
     aligned[cells.order], partners[cells.order] = sums
     return aligned, partners

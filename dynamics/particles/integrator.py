@@ -225,7 +225,8 @@ def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
 
     blocks: (block, token x axis x lane); track: (block, row, lane), updated in place.
     """
-    size, count = blocks.shape[1], len(blocks)
+    size = blocks.shape[1]
+    count = len(blocks)
     total = np.empty((count, size))
     if across:
         for block in prange(count):

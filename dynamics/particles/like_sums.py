@@ -90,7 +90,8 @@ def like_sums(points, directions, pairs, regions, square_cutoffs, axes):
     the same, otherwise the first one. regions: (pair,) float64. Magnitudes are those of
     ordered pairs. The alignment of a pair sum by itself is included."""
     count, dim = points.shape
-    fields, magnitudes = np.empty((3, count, dim)), np.empty((3, count))
+    fields = np.empty((3, count, dim))
+    magnitudes = np.empty((3, count))
     flat_points, flat_directions = points.reshape(-1), directions.reshape(-1)
     for number in prange(len(pairs.groups)):
         group = np.int64(number)

@@ -40,9 +40,10 @@ MESH_SIZES, LINE_SIZES = (
 )
 """Numbers of nodes along the longest axis, and on a line; multiples of 16, with small
 factors."""
-NODES_PER_POINT, MOST_NODES = {1: 8, 2: 24, 3: 64, 4: 128}, 2**26
-"""Largest number of nodes, relative to the number of points for each dimension, and in
-all."""
+NODES_PER_POINT = {1: 8, 2: 24, 3: 64, 4: 128}
+"""Largest number of nodes relative to the number of points, by dimension."""
+MOST_NODES = 2**26
+"""Largest number of nodes in all."""
 NODE_COST = 15.0
 """Time of a node relative to that of a pair of near points, measured."""
 BLOCK = COLUMNS // REACH
@@ -63,7 +64,8 @@ def _node_weights(points, point, low, inverse, polynomials, terms, width, mesh, 
 
     Here and below arrays are flat and no part of one is passed on, as a view costs more
     than what is computed here."""
-    number, first = len(values) // len(mesh), 0
+    number = len(values) // len(mesh)
+    first = 0
     for axis in range(len(mesh)):
         position = (points[point, axis] - low[axis]) * inverse + width // 2
         node = np.int64(position)
@@ -84,7 +86,8 @@ def _multiply_axes(values, width, dim, derivative, products):
     """Products (node,) of the weights along all axes but the last, with the slope along
     the axis `derivative`."""
     number = len(values) // dim
-    products[0], size = 1.0, 1
+    products[0] = 1.0
+    size = 1
     for axis in range(dim - 1):
         first = axis * number + (width if axis == derivative else 0)
         for k in range(size - 1, -1, -1):
@@ -101,23 +104,28 @@ def _multiply_axes(values, width, dim, derivative, products):
 @kernel_function
 def _node_offsets(mesh, width):
     """Offsets (node,) of the rows of nodes around a point from the first of them."""
-    dim, size = len(mesh), 1
+    dim = len(mesh)
+    size = 1
     for _ in range(dim - 1):
         size *= width
     offsets = np.zeros(size, np.int64)
     for k in range(size):
-        rest, stride = k, mesh[dim - 1]
+        rest = k
+        stride = mesh[dim - 1]
         for axis in range(dim - 2, -1, -1):
             offsets[k] += rest % width * stride
-            rest, stride = rest // width, stride * mesh[axis]
+            rest = rest // width
+            stride = stride * mesh[axis]
     return offsets
 
 
 @cached_kernel(simd, parallel=True)
 def _spread(points, slabs, low, spacing, constants, mesh, density):
     """Add a unit charge at each point to the density (node,)."""
-    dim, (terms, width) = points.shape[1], constants.window.shape
-    offsets, polynomials = _node_offsets(mesh, width), constants.window.reshape(-1)
+    dim = points.shape[1]
+    terms, width = constants.window.shape
+    offsets = _node_offsets(mesh, width)
+    polynomials = constants.window.reshape(-1)
     for parity in range(2):
         for number in prange((len(slabs) - parity) // 2):
             slab = 2 * np.int64(number) + parity
@@ -158,11 +166,14 @@ def _convolve(spectrum, mesh, potential, inverse):
     sums = np.empty(rows)
     for number in prange(rows):
         row = np.int64(number)
-        rest, source, stride = row, 0, 1
+        rest = row
+        source = 0
+        stride = 1
         for axis in range(len(mesh) - 2, -1, -1):
             frequency = rest % mesh[axis]
             source += min(frequency, mesh[axis] - frequency) * stride
-            rest, stride = rest // mesh[axis], stride * (mesh[axis] // 2 + 1)
+            rest = rest // mesh[axis]
+            stride = stride * (mesh[axis] // 2 + 1)
         total = 0.0
         for k in range(size):
             value = spectrum[row, k]
@@ -184,7 +195,8 @@ def _interpolate(points, low, spacing, constants, mesh, potential):
 
     Of the potential, its value near the point is subtracted first, which would add to
     the error of interpolation."""
-    (count, dim), (terms, width) = points.shape, constants.window.shape
+    count, dim = points.shape
+    terms, width = constants.window.shape
     offsets = _node_offsets(mesh, width)
     polynomials = constants.window_and_slope.reshape(-1)
     gradient = np.empty((count, dim))
@@ -226,7 +238,8 @@ def _interpolate(points, low, spacing, constants, mesh, potential):
 def _count_pairs(points, low, scale, bins):
     """Number of ordered pairs of points in the same bin, those of each point with
     itself included."""
-    counts, total = np.zeros(bins ** points.shape[1], np.int64), 0
+    counts = np.zeros(bins ** points.shape[1], np.int64)
+    total = 0
     for point in range(len(points)):
         cell = 0
         for axis in range(points.shape[1]):
@@ -276,7 +289,8 @@ def _near_pairs(points: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:
     cutoff takes time."""
     count, dim = points.shape
     low, high = bounding_box(points)
-    bins, largest = int(BINS ** (1 / dim)), float((high - low).max()) or 1.0
+    bins = int(BINS ** (1 / dim))
+    largest = float((high - low).max()) or 1.0
     pairs_per_volume = (
         float(_count_pairs(points, low, bins / largest, bins)) * (bins / largest) ** dim
     )
@@ -348,7 +362,8 @@ def _finer_mesh(
     margin = constants.window.shape[1] + constants.cutoff
     spacings = mesh.spacing / 2.0 ** np.arange(MOST_HALVINGS)
     near = _near_pairs(points, constants.cutoff * spacings)
-    most, best = near[0] - max(near[0] / 2, least), None
+    most = near[0] - max(near[0] / 2, least)
+    best = None
     for halvings in range(1, MOST_HALVINGS):
         lengths = 2 * ((high - low) / spacings[halvings] + margin)
         if lengths.max() > LINE_SIZES[-1]:
@@ -371,7 +386,9 @@ def smooth_sums(
 
     The points are in the order of cells. The second sum includes the pairs of each
     point with itself."""
-    spacing, low, width = mesh.spacing, cells.low, constants.window.shape[1]
+    spacing = mesh.spacing
+    low = cells.low
+    width = constants.window.shape[1]
     frequencies = mesh.shape[-1] // 2 + 1
     tables = finer_spectra if mesh.halvings else spectra
     potential, inverse = (
@@ -392,7 +409,8 @@ def smooth_sums(
         np.array(used),
         density.reshape(-1),
     )
-    workers, outer = get_num_threads(), range(len(used) - 1)
+    workers = get_num_threads()
+    outer = range(len(used) - 1)
     spectrum = fft.rfft(density, workers=workers)
     for axis in outer:
         spectrum = fft.fft(spectrum, mesh.shape[axis], axis=axis, workers=workers)

@@ -463,7 +463,8 @@ def summation_plan(runs: int, pairs: PairList) -> tuple[bool, int]:
 
     Across runs, a block of eight runs stays on one thread. Within a run, threads
     synchronise after every run, which takes longer than it saves for small N."""
-    blocks, threads = -(-runs // LANES_64), get_num_threads()
+    blocks = -(-runs // LANES_64)
+    threads = get_num_threads()
     size, groups = len(pairs.first), len(pairs.groups)
     within_threads = threads if size * groups > MIN_WORK_FOR_THREADS else 1
     across = -(-blocks // threads) * size

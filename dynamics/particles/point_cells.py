@@ -94,7 +94,8 @@ def _sort_into_cells(points, low, sides, shape, margin):
         starts[cell + 1] += 1
     for cell in range(len(starts) - 1):
         starts[cell + 1] += starts[cell]
-    order, following = np.empty(count, np.int64), starts.copy()
+    order = np.empty(count, np.int64)
+    following = starts.copy()
     for point in range(count):
         order[following[cells[point]]] = point
         following[cells[point]] += 1
@@ -105,7 +106,8 @@ def _sort_into_cells(points, low, sides, shape, margin):
 def _group_rows(starts, columns, regions):
     """Row, first point and end of each group of up to eight points of a row and of a
     region."""
-    groups, group = np.empty((len(regions), 3), np.int64), 0
+    groups = np.empty((len(regions), 3), np.int64)
+    group = 0
     for row in range((len(starts) - 1) // columns):
         start, end = starts[row * columns], starts[(row + 1) * columns]
         while start < end:
@@ -283,24 +285,30 @@ def _near_sums(
     """See `near_sums`; points are flat; field (point, axis) and strength (point,) are
     in the order of cells."""
     count, dim = cells.points.shape
-    columns, last = cells.shape[-1], dim - 1
-    field, strength = np.empty((count, dim)), np.empty(count)
+    columns = cells.shape[-1]
+    last = dim - 1
+    field = np.empty((count, dim))
+    strength = np.empty(count)
     for number in prange(len(cells.groups)):
         group = np.int64(number)
         row, start = cells.groups[group, 0], cells.groups[group, 1]
-        used, region = cells.groups[group, 2] - start, cells.regions[start]
+        used = cells.groups[group, 2] - start
+        region = cells.regions[start]
         lanes = np.zeros(dim * LANES_64)
         label = np.zeros(LANES_64)
         power = np.zeros(LANES_64)
-        least, most = np.inf, -np.inf
+        least = np.inf
+        most = -np.inf
         for k in range(used):
             label[k] = labels[start + k]
             for axis in range(dim):
                 lanes[axis * LANES_64 + k] = points[(start + k) * dim + axis]
             least = min(least, cells.points[start + k, last])
             most = max(most, cells.points[start + k, last])
-        x, own = load_vectors(lanes, 0, axes), load_scalars(label, 0)
-        force, total = x - x, scalars(0.0)
+        x = load_vectors(lanes, 0, axes)
+        own = load_scalars(label, 0)
+        force = x - x
+        total = scalars(0.0)
         for entry in range(len(rows)):
             other = (row + rows[entry]) * columns
             low = np.int64(

@@ -96,7 +96,8 @@ def read_checkpoints(
         if names is None:
             step, rule = _step_in(content, step_from, file, len(files) == 1)
         else:
-            step, rule = names[0][place], names[1]
+            step = names[0][place]
+            rule = names[1]
         state = _renamed(_state_dict(content, state_dict, file), rename)
         item = Checkpoint(step, state, str(file), _plain_values(content))
         del content, state  # one checkpoint is in memory at a time

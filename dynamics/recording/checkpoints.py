@@ -142,7 +142,8 @@ def collect_checkpoints(
             )
         _check_alike(first, source, _shapes(state))
         tied = {name: of for name, of in tied.items() if ties.get(name) == of}
-        frames[step], sources[step] = _read_frame(checkpoint, quantities), source
+        frames[step] = _read_frame(checkpoint, quantities)
+        sources[step] = source
         del checkpoint, state  # one checkpoint is in memory at a time
     assert first is not None  # there is a checkpoint, or an error
     for name in tied:

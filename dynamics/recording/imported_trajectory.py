@@ -6,9 +6,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynamics.provenance import identity_of
 from dynamics.settings import RecordedSettings
-from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+from dynamics.trajectory.description import (
+    RunDescription,
+    describe_origin,
+    identity_of,
+    seeds_of,
+)
 
 
 def imported_trajectory(

@@ -88,7 +88,8 @@ class Metrics:
         training: ObservedTraining,
         evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None,
     ) -> None:
-        self.training, self.function = training, evaluate
+        self.training = training
+        self.function = evaluate
         self.splits: dict[str, list[str]] | None = None
         """The splits of each metric; None before the first frame."""
 

@@ -164,7 +164,8 @@ def embedding_of(model: ModelFile, state: Parameters, modulus: int = 0) -> torch
     assert model.embedding is not None
     with model.reported_errors("embedding", state):
         result = model.embedding(state)
-    n, shape = modulus or model.modulus, tuple(getattr(result, "shape", ()))
+    n = modulus or model.modulus
+    shape = tuple(getattr(result, "shape", ()))
     if not isinstance(result, torch.Tensor) or len(shape) != 2 or shape[0] < n:
         what = f"shape {shape}" if shape else type(result).__name__
         allowed = (

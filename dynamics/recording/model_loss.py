@@ -133,7 +133,9 @@ class RecordedModel:
         dtype: torch.dtype = torch.float64,
         mode: Mode | None = None,
     ) -> None:
-        self.trajectory, self.given, self.dtype = trajectory, given, dtype
+        self.trajectory = trajectory
+        self.given = given
+        self.dtype = dtype
         self.modes = ModuleModes(mode)
         self.buffers = [
             str(name).removeprefix(BUFFER)
@@ -254,7 +256,8 @@ class RecordedModel:
         except SettingsError:  # of a loss in float32 alone
             model = self
         with reported_errors(self.given.path, "the derivative of loss()"):
-            loss, row = model.losses(run, frame)[0], model.row(run, frame)
+            loss = model.losses(run, frame)[0]
+            row = model.row(run, frame)
             fault = gradient_fault(loss, row) or hessian_fault(loss, row)
         if fault:
             source = self.given.path or "the given loss"

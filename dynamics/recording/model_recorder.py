@@ -14,8 +14,12 @@ from dynamics.system import Arrays, State
 from dynamics.trajectory import recorder
 from dynamics.trajectory.description import RecordingSchedule, RunDescription
 from dynamics.trajectory.netcdf import StackedDatasets, open_group
-from dynamics.trajectory.parts import closed_parts, part_file_name, parts_folder
-from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.reader import (
+    closed_parts,
+    open_trajectory,
+    part_file_name,
+    parts_folder,
+)
 from dynamics.trajectory.recorder import remove_parts
 from dynamics.trajectory.schema import DIVERGED
 
@@ -96,7 +100,8 @@ class ModelRecorder(recorder.FileRecorder):
 
         Returns the step of the last restart state on disk, from which the run
         continues; 0 if there is none."""
-        frames, folder = self.frames, parts_folder(self.path)
+        frames = self.frames
+        folder = parts_folder(self.path)
         if self.states:
             step = max(self.states)
             self.frames = {

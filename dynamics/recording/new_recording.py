@@ -9,7 +9,6 @@ from typing import Any, Self
 import torch
 import xarray as xr
 
-from dynamics.provenance import identity_of
 from dynamics.recording.embedding_gradient import GRADIENT, EmbeddingGradient
 from dynamics.recording.metrics import Metrics
 from dynamics.recording.model_file import ModelFile, embedding_of, load_model_file
@@ -59,7 +58,12 @@ from dynamics.settings import (
     check_integer,
     check_real,
 )
-from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+from dynamics.trajectory.description import (
+    RunDescription,
+    describe_origin,
+    identity_of,
+    seeds_of,
+)
 from dynamics.trajectory.netcdf import check_trajectory_path
 from dynamics.trajectory.schema import EMBEDDING_LAYER
 
@@ -195,7 +199,8 @@ def record(
     >>> open_trajectory("mine.nc")["embedding"].shape
     (1, 11, 5, 2)
     """
-    wrapper, model = model, inner_module(model)
+    wrapper = model
+    model = inner_module(model)
     check_whole_parameters(wrapper)
     if not is_first_process():
         return RecordingElsewhere(path)
@@ -210,7 +215,8 @@ def record(
                 model_file = load_model_file(model_file)
             restore()
             functions = model_file
-            weights, modulus = True, modulus or functions.modulus
+            weights = True
+            modulus = modulus or functions.modulus
             if embedding is None and functions.embedding is not None:
                 embedding = functools.partial(_embedding_of, functions)
         if embedding is not None:

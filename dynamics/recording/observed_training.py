@@ -35,7 +35,8 @@ class ObservedTraining(Training):
         """The parameters and buffers that the model had at the last look, by name."""
         self._trained: list[torch.Tensor] = []
         self._others: list[torch.Tensor] = []
-        self._trained_marks, self._other_marks = TensorMarks(), TensorMarks()
+        self._trained_marks = TensorMarks()
+        self._other_marks = TensorMarks()
         self.keep_settings(modes=False)
 
     def keep_settings(self, modes: bool) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
-from dynamics.provenance import METRIC_VARIABLES
 from dynamics.settings import SettingsError
+from dynamics.trajectory.description import METRIC_VARIABLES
 from dynamics.trajectory.schema import RESERVED_NAMES, VARIABLES
 
 

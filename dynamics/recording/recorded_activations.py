@@ -29,7 +29,8 @@ class ProbeActivations:
         for name in modules.values():
             if name not in names:
                 raise SettingsError("activations", name, near_names(name, names))
-        self.modules, self.probe = modules, probe
+        self.modules = modules
+        self.probe = probe
         self._values: dict[str, torch.Tensor] = {}
 
     @property

@@ -47,7 +47,7 @@ from dynamics.recording.training_copies import training_copies
 from dynamics.recording.training_state import as_optimizers
 from dynamics.recording.update_norms import ModelLayers, UpdateNorms
 from dynamics.settings import RecordedSettings, SettingsError
-from dynamics.trajectory.parts import last_step_of, unfinished_files
+from dynamics.trajectory.reader import last_step_of, unfinished_files
 from dynamics.trajectory.schema import (
     INCOMPLETE_SINCE,
     NORM_VARIABLES,

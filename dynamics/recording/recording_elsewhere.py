@@ -11,7 +11,7 @@ from dynamics.errors import RecordingError
 from dynamics.recording.metrics import Measured
 from dynamics.recording.processes import is_distributed
 from dynamics.recording.recording import NO_RESTORE, Recording
-from dynamics.trajectory.parts import unfinished_files
+from dynamics.trajectory.reader import unfinished_files
 
 
 class RecordingElsewhere(Recording):

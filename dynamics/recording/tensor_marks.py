@@ -53,7 +53,9 @@ class TensorMarks:
         """The elements of tensors on a CPU, as bytes, and on other devices, as tensors."""
         addresses = [tensor.data_ptr() for tensor in self._tensors]
         if addresses != self._addresses:
-            self._addresses, self._arrays, self._views = addresses, [], {}
+            self._addresses = addresses
+            self._arrays = []
+            self._views = {}
             for view in map(_spaced_elements, self._tensors):
                 if view.device.type == "cpu":
                     self._arrays.append(view.numpy())

@@ -18,7 +18,8 @@ class TrainingCallback:
     of `dynamics.record`."""
 
     def __init__(self, path: str | Path, **options: Any) -> None:
-        self.path, self.options = Path(path).absolute(), options
+        self.path = Path(path).absolute()
+        self.options = options
         self.recording: Recording | None = None
         self.losses: list[torch.Tensor] = []
         """Losses of the mini-batches since the last update."""
@@ -57,7 +58,8 @@ class TrainingCallback:
 
     def end(self, error: BaseException | None = None) -> None:
         """Finish the file; after an error keep the frames up to the last update."""
-        recording, self.recording = self.recording, None
+        recording = self.recording
+        self.recording = None
         self.losses.clear()
         if recording is not None:
             kind = None if error is None else type(error)

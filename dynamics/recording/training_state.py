@@ -66,8 +66,10 @@ class Training:
     def __init__(
         self, model: torch.nn.Module, optimizer: Any, states: Mapping[str, Any] | None
     ) -> None:
-        self.wrapper, self.model = model, inner_module(model)
-        self.optimizers, self.states = as_optimizers(optimizer), states or {}
+        self.wrapper = model
+        self.model = inner_module(model)
+        self.optimizers = as_optimizers(optimizer)
+        self.states = states or {}
 
     def state(self) -> dict[str, Any]:
         """The state of all of them, and of the random generators of torch, NumPy and
@@ -179,7 +181,8 @@ def undisturbed(
         if isinstance(state, torch.Generator | np.random.Generator)
     }
     random_states = {name: _state_of(owner) for name, owner in generators.items()}
-    random_state, dtype = read_random_state(), torch.get_default_dtype()
+    random_state = read_random_state()
+    dtype = torch.get_default_dtype()
     modules = [_ModuleCopy(module) for module in model.modules()]
     tensors = [
         _TensorCopy(tensor)
@@ -211,7 +214,8 @@ class _ModuleCopy:
     """The mode of a module, and its parameters, buffers and modules by name."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        self.module, self.training = module, module.training
+        self.module = module
+        self.training = module.training
         stores: list[dict[str, Any]] = [
             module._parameters,
             module._buffers,
@@ -230,7 +234,8 @@ class _TensorCopy:
     """The values of a parameter or buffer, and the gradient of a parameter."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        self.tensor, self.data = tensor, tensor.detach()
+        self.tensor = tensor
+        self.data = tensor.detach()
         self.values = self.data.clone()
         self.requires_grad = tensor.requires_grad
         self.gradient = tensor.grad if tensor.is_leaf else None

@@ -50,7 +50,8 @@ class ModelLayers:
                 "no parameter of the model",
                 "an optimizer of this model's parameters",
             )
-        self.model, self.patterns = model, patterns
+        self.model = model
+        self.patterns = patterns
         self.layer_of = (
             {name: name for name in names}
             if patterns is None
@@ -292,7 +293,8 @@ class UpdateNorms:
                 optimizer.register_step_pre_hook(begin),
                 optimizer.register_step_post_hook(end),
             ]
-        one.identities, one.before = identities, []
+        one.identities = identities
+        one.before = []
         one.parameters = [
             item for item in parameters_of(optimizer) if id(item) in self.layers.layers
         ]

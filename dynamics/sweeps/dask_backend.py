@@ -114,7 +114,9 @@ def compute_on_cluster(
     with _client(scheduler) as client, deferred_signals() as received:
         while (waiting or submitted or suspects) and not received:
             if not waiting and not submitted:
-                waiting, suspects, alone = suspects, [], True
+                waiting = suspects
+                suspects = []
+                alone = True
             threads = sum(client.nthreads().values())
             bar.set_postfix_str("" if threads else "no worker")
             while waiting and len(submitted) < (1 if alone else max(1, threads)):

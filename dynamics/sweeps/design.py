@@ -16,7 +16,6 @@ import xarray as xr
 from dynamics.ensemble import RUNS_FOLDER, Ensemble
 from dynamics.errors import TrajectoryError
 from dynamics.observers import Observer
-from dynamics.provenance import check_same_run
 from dynamics.settings import (
     RecordMode,
     Settings,
@@ -24,6 +23,7 @@ from dynamics.settings import (
     check_choice,
     check_integer,
 )
+from dynamics.trajectory.description import check_same_run
 from dynamics.trajectory.reader import checkpoints, open_trajectory
 from dynamics.trajectory.recorder import find_finished_run, remove_merged_parts
 

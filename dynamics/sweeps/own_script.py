@@ -32,8 +32,7 @@ from dynamics.settings import SettingsError, check_integer
 from dynamics.sweeps.compute import compute_tasks
 from dynamics.sweeps.design import MAX_POINTS
 from dynamics.sweeps.summaries import combine_summaries, summarise_trajectory
-from dynamics.trajectory.parts import parts_folder
-from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.reader import open_trajectory, parts_folder
 from dynamics.user_code import read_source, reported_errors, run_source
 
 SCRIPT_FILE = (
@@ -245,7 +244,8 @@ def script_design(
     count = runs * math.prod(len(values) for values in axes.values())
     if count > MAX_POINTS:
         raise SettingsError(", ".join(axes), f"{count} runs", f"at most {MAX_POINTS}")
-    folder, seeds = Path(folder), range(seed, seed + runs)
+    folder = Path(folder)
+    seeds = range(seed, seed + runs)
     points = []
     for values in itertools.product(*axes.values()):
         swept = dict(zip(axes, values, strict=True))

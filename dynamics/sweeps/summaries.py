@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynamics.provenance import METRIC_VARIABLES
+from dynamics.trajectory.description import METRIC_VARIABLES
 from dynamics.trajectory.schema import VARIABLES
 
 

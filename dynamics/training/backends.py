@@ -156,7 +156,9 @@ class TorchBackend(Backend):
         width: int = 0,
         discounts: Mapping[str, float] | None = None,
     ) -> None:
-        self.network, self.runs, self.device = network, runs, device
+        self.network = network
+        self.runs = runs
+        self.device = device
         self.width = max(runs, width, self.min_width)
         self.names = moment_names(settings)
         changes = [
@@ -310,7 +312,8 @@ class TorchBackend(Backend):
             for _ in range(3):
                 self._update(step)
         torch.cuda.current_stream().wait_stream(stream)
-        graph, others = torch.cuda.CUDAGraph(), list(self.graphs.values())
+        graph = torch.cuda.CUDAGraph()
+        others = list(self.graphs.values())
         capture = torch.cuda.graph(
             graph,
             pool=others[0].pool() if others else None,

@@ -52,7 +52,8 @@ class ModularSimdBackend(SimdBackend):
         super().__init__(s, network, len(seeds))
         decay = s.weight_decay_of("embedding")
         self.embedding_rule = self.rule._replace(weight_decay=decay)
-        self.network, self.pairs = network, pair_quads(s.n)
+        self.network = network
+        self.pairs = pair_quads(s.n)
         self.layout = modular_layout(s.n, s.hidden, s.dim)
         self.counts = split_pair_counts(s, seeds)
         self.totals = self.counts.sum(axis=1)  # (run, split)
@@ -130,14 +131,17 @@ class ModularRun(TorchRun):
         dtype: torch.dtype,
     ) -> None:
         super().__init__(network, network.settings, dtype)
-        s, self.network, self.scratch = network.settings, network, scratch
+        s = network.settings
+        self.network = network
+        self.scratch = scratch
         self.counts = torch.from_numpy(split_pair_counts(s, np.array([seed])))
         self.all_pairs = torch.from_numpy(all_pairs(s.n))
         portions = pair_portions(self.all_pairs[self.counts[0, :, 0] > 0])
         self.portions = []
         for pairs in portions:
             first, second = pairs.T.contiguous().numpy()
-            target, rows = network.target(pairs), torch.arange(len(pairs))
+            target = network.target(pairs)
+            rows = torch.arange(len(pairs))
             self.portions.append(_PairPortion(first, second, target, rows))
 
     @torch.no_grad()

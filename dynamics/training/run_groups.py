@@ -110,7 +110,8 @@ class Trainer:
     backend holds."""
 
     def __init__(self, network: NetworkParameters, backend: Backend) -> None:
-        self.network, self.backend = network, backend
+        self.network = network
+        self.backend = backend
         self.begins = np.array(list(network.begins.values()))
         self.held: np.ndarray | None = (
             None  # the weights of the state that the backend holds

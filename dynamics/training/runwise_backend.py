@@ -145,7 +145,9 @@ class RunwiseBackend(Backend):
     def __init__(
         self, settings: OptimizerSettings, runs: Sequence[TorchRun], dtype: torch.dtype
     ) -> None:
-        self.names, self.runs, self.dtype = moment_names(settings), runs, dtype
+        self.names = moment_names(settings)
+        self.runs = runs
+        self.dtype = dtype
         self.threads = get_num_threads()
         # each thread computes products of torch by itself: with more their bits may differ
         self.pool, self.single = (

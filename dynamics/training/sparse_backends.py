@@ -56,7 +56,9 @@ class SparseSimdBackend(SimdBackend):
         clock: EpochClock = DEFAULT_CLOCK,
     ) -> None:
         super().__init__(network.settings, network, len(seeds))
-        self.network, self.clock, self.layout = network, clock, sparse_layout(network)
+        self.network = network
+        self.clock = clock
+        self.layout = sparse_layout(network)
         self.seeds = np.asarray(seeds, np.int64)
         self.axes = tuple(range(network.settings.dim))
         self.training, self.evaluation = _training_and_evaluation(
@@ -72,7 +74,8 @@ class SparseSimdBackend(SimdBackend):
         self.seeds = seeds
 
     def train(self, step: int, steps: int) -> None:
-        s, last = self.network.settings, step + steps
+        s = self.network.settings
+        last = step + steps
         while step < last:
             batches = min(
                 last - step,
@@ -143,7 +146,8 @@ class SparseTorchBackend(TorchBackend):
         width: int = 0,
         clock: EpochClock = DEFAULT_CLOCK,
     ) -> None:
-        s, self.clock = network.settings, clock
+        s = network.settings
+        self.clock = clock
         discounts = dict.fromkeys(MLP_VARIABLES, s.mlp_lr_discount)
         super().__init__(s, network, len(seeds), device, width, discounts)
         train, evaluation = _training_and_evaluation(s, seeds)

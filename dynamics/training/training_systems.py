@@ -253,7 +253,8 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
         return self.torch_backend(self.network, seeds, self.device, self.ensemble_width)
 
     def cpu_bytes(self, runs: int) -> int:
-        s, width = self.settings, max(runs, LANES_32)
+        s = self.settings
+        width = max(runs, LANES_32)
         if self.backend_name == "blas":
             evaluation = 16 * s.pairs * (s.hidden + 4 * s.n)
             return (
@@ -301,7 +302,8 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
         )
 
     def cpu_bytes(self, runs: int) -> int:
-        s, width = self.settings, max(runs, LANES_32)
+        s = self.settings
+        width = max(runs, LANES_32)
         run_bytes = 64 * sum(self.network.lengths) + s.data * (16 * s.length + 80)
         return width * run_bytes + 4 * LANES_32 * (
             2 * s.rows * s.length * s.dim + 4 * s.hidden

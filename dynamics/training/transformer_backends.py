@@ -69,7 +69,10 @@ class TransformerRun(TorchRun):
         self, network: Transformer, seed: int, clock: EpochClock, dtype: torch.dtype
     ) -> None:
         super().__init__(network, network.settings, dtype)
-        s, self.network, self.seed, self.clock = network.settings, network, seed, clock
+        s = network.settings
+        self.network = network
+        self.seed = seed
+        self.clock = clock
         train, _ = operation_splits(s, np.array([seed]))
         self.counts = torch.from_numpy(split_counts(s, train))
         self.all_pairs = torch.from_numpy(operation_pairs(s))
@@ -164,14 +167,16 @@ class TransformerTorchBackend(TorchBackend):
         width: int = 0,
         clock: EpochClock = DEFAULT_CLOCK,
     ) -> None:
-        s, self.clock = network.settings, clock
+        s = network.settings
+        self.clock = clock
         super().__init__(s, network, len(seeds), device, width)
         for group in self.optimizer.param_groups:
             group["lr"] = torch.tensor(
                 group["lr"], device=device
             )  # a tensor, which a CUDA graph reads at each step
         runs = np.minimum(np.arange(self.width), len(seeds) - 1)  # repeat the last run
-        self.seeds, (train, _) = np.asarray(seeds)[runs], operation_splits(s, seeds)
+        self.seeds = np.asarray(seeds)[runs]
+        train, _ = operation_splits(s, seeds)
         self.counts = torch.from_numpy(split_counts(s, train)).to(device)
         self.pairs = torch.from_numpy(operation_pairs(s)).to(device)
         self.train_pairs = self.pairs[

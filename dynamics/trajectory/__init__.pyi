@@ -8,9 +8,9 @@ from .frames import evenly_spaced_frames as evenly_spaced_frames
 from .frames import frames_at as frames_at
 from .frames import strided_frames as strided_frames
 from .netcdf import NETCDF_LOCK as NETCDF_LOCK
-from .parts import closed_parts as closed_parts
 from .reader import check_file_unchanged as check_file_unchanged
 from .reader import checkpoints as checkpoints
+from .reader import closed_parts as closed_parts
 from .reader import open_trajectory as open_trajectory
 from .reader import run_indices as run_indices
 from .reader import truncate_trajectory as truncate_trajectory

@@ -68,7 +68,8 @@ def mask_not_finite(trajectory: xr.Dataset) -> tuple[xr.Dataset, dict[str, int]]
     frames."""
     if trajectory.attrs.get("system") != RecordedSettings.system:
         return trajectory, {}
-    valid, counts = valid_frames(trajectory), {}
+    valid = valid_frames(trajectory)
+    counts = {}
     for name, values in trajectory.data_vars.items():
         numbers = values.dtype.kind == "f" and "step" in values.dims
         if numbers and set(values.dims) <= {"run", "step", "split", "layer"}:

@@ -40,7 +40,8 @@ class _NetCDFLock:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self.acquire, self.release = self._lock.acquire, self._lock.release
+        self.acquire = self._lock.acquire
+        self.release = self._lock.release
 
     def __enter__(self) -> bool:
         return self._lock.__enter__()
@@ -250,7 +251,8 @@ class StackedDatasets:
     def blocks(self, name: str) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
         """Values of a variable, a block of runs at a time, and the slices that select
         them."""
-        variable, shape = self.template[name], self.shape(name)
+        variable = self.template[name]
+        shape = self.shape(name)
         runs = variable.sizes.get("run", 1)
         run_bytes = max(1, int(np.prod(shape)) * variable.dtype.itemsize // runs)
         step = max(1, BLOCK_BYTES // run_bytes)
@@ -378,7 +380,8 @@ def _create_variable(
     group: netCDF4.Dataset, name: str, variable: xr.DataArray, stack: StackedDatasets
 ) -> netCDF4.Variable:
     """A variable in compressed chunks of one run and some hundred steps."""
-    dims, shape = tuple(map(str, variable.dims)), stack.shape(name)
+    dims = tuple(map(str, variable.dims))
+    shape = stack.shape(name)
     largest = {stack.along: CHUNK_STEPS}
     if len(shape) > 1:
         largest["run"] = 1

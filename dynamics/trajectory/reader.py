@@ -3,14 +3,19 @@
 
 Files are sealed (`dynamics.trajectory.netcdf`): `open_trajectory` raises an error for a
 file that was cut short or in which a bit has changed. `xarray.open_dataset` reads them
-without this check."""
+without this check.
+
+The parts of an unfinished run, NAME.nc.parts/part-FIRST-LAST.nc, lie next to the file
+of the finished run, NAME.nc. Frames that an interrupted recording has after its last
+restart state are in frames-FIRST-LAST.nc beside them."""
 
 import glob
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -18,13 +23,12 @@ import xarray as xr
 from dynamics.errors import TrajectoryError
 from dynamics.folders import expand_home
 from dynamics.settings import RecordedSettings
-from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS, open_group
-from dynamics.trajectory.parts import (
-    check_parts_contiguous,
-    closed_parts,
-    first_step_of_parts,
-    parts_folder,
-    unfinished_files,
+from dynamics.trajectory.description import IDENTITY_ATTRIBUTES
+from dynamics.trajectory.netcdf import (
+    NETCDF_LOCK,
+    READ_ERRORS,
+    open_group,
+    resolve_link,
 )
 from dynamics.trajectory.schema import DIVERGED, DONE, validate_trajectory
 
@@ -98,7 +102,8 @@ def open_trajectory(
 def _with_passing_time(trajectory: xr.Dataset) -> xr.Dataset:
     """A recorded model whose time does not pass, as its learning rates were 0 or, in
     files of earlier versions, the first one was, with the step as its time."""
-    time, recorded = trajectory["time"], RecordedSettings.system
+    time = trajectory["time"]
+    recorded = RecordedSettings.system
     if trajectory.attrs["system"] != recorded or (time != time[0]).any():
         return trajectory
     steps = trajectory["step"].values.astype(np.float64)
@@ -182,16 +187,17 @@ def _settings(trajectory: xr.Dataset) -> dict[str, Any]:
 def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dataset:
     """A member of an ensemble with the steps of the longest one. Raises TrajectoryError
     if it is of another kind."""
-    result, expected = (_settings(item) for item in (member, longest))
+    recorded = _settings(member)
+    expected = _settings(longest)
     differing = [
         name
-        for name in {**result, **expected}
-        if result.get(name) != expected.get(name)
+        for name in {**recorded, **expected}
+        if recorded.get(name) != expected.get(name)
     ]
     if differing:
         names = ["system"] if "system" in differing else differing
         there = ", ".join(
-            f"{name} {result.get(name)!r} instead of {expected.get(name)!r}"
+            f"{name} {recorded.get(name)!r} instead of {expected.get(name)!r}"
             for name in names
         )
         raise TrajectoryError(
@@ -219,7 +225,8 @@ def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dat
 
 
 def _open_parts(path: Path) -> xr.Dataset:
-    parts, files = closed_parts(path), unfinished_files(path)
+    parts = closed_parts(path)
+    files = unfinished_files(path)
     if not files:
         started = parts_folder(path).exists()
         raise TrajectoryError(
@@ -349,3 +356,102 @@ def truncate_trajectory(trajectory: xr.Dataset, steps: int) -> xr.Dataset:
     cut["status"] = cut["status"].copy(data=status)
     cut["last_step"] = cut["last_step"].copy(data=np.minimum(cut["last_step"], steps))
     return cut.assign_attrs(steps=steps)
+
+
+# ---------------------------------------------------------------------- unfinished runs
+
+
+def parts_folder(path: str | Path) -> Path:
+    """The folder of the parts of an unfinished run, next to the file of the finished
+    run."""
+    path = resolve_link(path)
+    return path.parent / f"{path.name}.parts"
+
+
+class PartFile(NamedTuple):
+    """A part of an unfinished run: the frames after step `begin`, up to and including
+    step `end`."""
+
+    path: Path
+    begin: int
+    end: int
+
+
+def part_file_name(begin: int, end: int, kind: str = "part") -> str:
+    """The file name of a part, or with the kind "frames" of frames after the parts."""
+    return f"{kind}-{begin:016d}-{end:016d}.nc"
+
+
+def closed_parts(path: str | Path) -> list[PartFile]:
+    """The complete parts of an unfinished run, in order of their steps; other files in
+    the folder are ignored."""
+    parts = []
+    for file in parts_folder(path).glob("part-*.nc"):
+        if match := re.fullmatch(r"part-(\d{16})-(\d{16})\.nc", file.name):
+            parts.append(PartFile(file, int(match[1]), int(match[2])))
+    return sorted(parts, key=lambda part: (part.begin, part.end))
+
+
+def frames_after_parts(path: str | Path) -> PartFile | None:
+    """The frames of an interrupted recording after its last restart state, which are
+    read, but from which nothing continues; None if there are none."""
+    parts = closed_parts(path)
+    begin = parts[-1].end if parts else 0
+    for file in parts_folder(path).glob(f"frames-{begin:016d}-*.nc"):
+        return PartFile(file, begin, last_step_of(file))
+    return None
+
+
+def last_step_of(file: Path) -> int:
+    """The step at which a part, or frames after the parts, end."""
+    return int(file.stem.rpartition("-")[2])
+
+
+def unfinished_files(path: str | Path) -> list[Path]:
+    """The files with the frames of an unfinished run, in order of their steps."""
+    after = frames_after_parts(path)
+    files = [part.path for part in closed_parts(path)]
+    return files if after is None else [*files, after.path]
+
+
+def first_step_of_parts(parts: list[PartFile]) -> int:
+    """The first step of the run that these parts belong to: 0, or the step at which a
+    branch begins."""
+    with open_group(parts[0].path) as root:
+        return int(root.attrs.get("branched_at", 0))
+
+
+def check_parts_contiguous(parts: list[PartFile], position: int) -> int:
+    """Check that parts follow one another from step `position` on; return their last
+    step.
+
+    Raises TrajectoryError if one is missing or belongs to another run.
+    """
+    first = None
+    for part in parts:
+        if part.begin != position:
+            raise TrajectoryError(
+                f"{part.path}: begins at step {part.begin}, expected {position}: a part"
+                " is missing"
+            )
+        with (
+            open_group(part.path) as root,
+            open_group(part.path, "checkpoint") as states,
+        ):
+            if int(states["checkpoint"][-1]) != part.end:
+                raise TrajectoryError(
+                    f"{part.path}: ends at step {int(states['checkpoint'][-1])},"
+                    f" expected {part.end}"
+                )
+            identity = {name: root.attrs.get(name) for name in IDENTITY_ATTRIBUTES}
+        first = identity if first is None else first
+        if identity != first:
+            name = next(
+                name for name in IDENTITY_ATTRIBUTES if identity[name] != first[name]
+            )
+            raise TrajectoryError(
+                f"{part.path}: belongs to another run: {name} is {identity[name]},"
+                f" expected {first[name]}"
+            )
+        position = part.end
+    return position

@@ -2,7 +2,7 @@
 run can be continued.
 
 A short run is written once. A longer one is written in parts
-(`dynamics.trajectory.parts`): each contains the frames since the previous part and the
+(`dynamics.trajectory.reader`): each contains the frames since the previous part and the
 exact state at its end. When the run is finished, the parts are merged. Every file is
 written completely or not at all, by one process at a time
 (`dynamics.trajectory.netcdf`)."""
@@ -18,13 +18,13 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import RecordingError, TrajectoryError
-from dynamics.provenance import check_same_run
 from dynamics.settings import SettingsError
 from dynamics.system import Arrays, State, System
 from dynamics.trajectory.description import (
     RecordingSchedule,
     RunDescription,
     add_variable_attributes,
+    check_same_run,
     final_variables,
 )
 from dynamics.trajectory.netcdf import (
@@ -34,15 +34,16 @@ from dynamics.trajectory.netcdf import (
     resolve_link,
     write_sealed_file,
 )
-from dynamics.trajectory.parts import (
+from dynamics.trajectory.reader import (
     PartFile,
     check_parts_contiguous,
     closed_parts,
+    open_trajectory,
     part_file_name,
     parts_folder,
+    truncate_trajectory,
     unfinished_files,
 )
-from dynamics.trajectory.reader import open_trajectory, truncate_trajectory
 from dynamics.trajectory.schema import validate_trajectory
 
 PART_BYTES = 256 << 20
@@ -164,7 +165,8 @@ class MemoryRecorder:
     def __init__(
         self, description: RunDescription, schedule: RecordingSchedule
     ) -> None:
-        self.description, self.schedule = description, schedule
+        self.description = description
+        self.schedule = schedule
         self.frames: dict[int, Arrays] = {}
 
     def __enter__(self) -> Self:
@@ -229,7 +231,8 @@ class FileRecorder(MemoryRecorder):
     ) -> None:
         super().__init__(description, schedule)
         self.path = path.absolute()  # a change of folder does not move the file
-        self.identity, self.overwrite = identity, overwrite
+        self.identity = identity
+        self.overwrite = overwrite
         self.states: dict[int, Arrays] = {}
         self.complete = True
         """Whether a run that ends has all its frames; else it is never done."""
@@ -269,7 +272,8 @@ class FileRecorder(MemoryRecorder):
         file."""
         if self.overwrite:
             return None
-        position, parts = self.schedule.first, closed_parts(self.path)
+        position = self.schedule.first
+        parts = closed_parts(self.path)
         if self.path.exists():
             with open_trajectory(self.path) as finished:
                 check_same_run(self.path, finished.attrs, self.identity)
@@ -343,8 +347,11 @@ class FileRecorder(MemoryRecorder):
             state,
             done=False,
         )
-        self.frames, self.states, self.bytes = {}, {}, 0
-        self.part_begins, self.part_since = state.step, time.monotonic()
+        self.frames = {}
+        self.states = {}
+        self.bytes = 0
+        self.part_begins = state.step
+        self.part_since = time.monotonic()
 
     def finish(self, state: State, system: System) -> xr.Dataset:
         """Write the run, at once if all of it is in memory, else by merging its
@@ -434,7 +441,8 @@ def kept_entries(
 ) -> StackedDatasets:
     """The entries of consecutive pieces that the schedule keeps; if two have the same
     step, the first one."""
-    parts, reached = [], -1
+    parts = []
+    reached = -1
     for piece in pieces:
         steps = piece[along].values
         parts.append(

@@ -236,17 +236,17 @@ def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
     """Check that a dataset follows the schema; return the dataset. Raises
     TrajectoryError."""
     for name, kind in REQUIRED_ATTRIBUTES.items():
-        result = trajectory.attrs.get(name)
-        if not isinstance(result, kind) and not (
-            kind is int and isinstance(result, np.integer)
+        value = trajectory.attrs.get(name)
+        if not isinstance(value, kind) and not (
+            kind is int and isinstance(value, np.integer)
         ):
             raise TrajectoryError(
-                f"attribute {name}: found {result!r}, expected {kind.__name__}"
+                f"attribute {name}: found {value!r}, expected {kind.__name__}"
             )
     if trajectory.attrs["schema_version"] != SCHEMA_VERSION:
-        result = trajectory.attrs["schema_version"]
+        version = trajectory.attrs["schema_version"]
         raise TrajectoryError(
-            f"attribute schema_version: found {result}, this program reads"
+            f"attribute schema_version: found {version}, this program reads"
             f" {SCHEMA_VERSION}"
         )
     if not trajectory.sizes.get("run"):
@@ -320,16 +320,19 @@ def numbers_modulo(trajectory: xr.Dataset) -> int:
 
 
 def _validate_variable(name: Hashable, trajectory: xr.Dataset) -> None:
-    expected, result = VARIABLES.get(str(name)), trajectory[name]
+    expected = VARIABLES.get(str(name))
+    variable = trajectory[name]
     if expected is None:  # a system's own variable, or a coordinate
         return
-    if set(result.dims) != set(expected.dims) or len(result.dims) != len(expected.dims):
+    if set(variable.dims) != set(expected.dims) or len(variable.dims) != len(
+        expected.dims
+    ):
         raise TrajectoryError(
-            f"variable {name}: found dimensions {result.dims}, expected {expected.dims}"
+            f"variable {name}: found dimensions {variable.dims}, expected {expected.dims}"
         )
-    if result.dtype.name not in expected.dtypes:
+    if variable.dtype.name not in expected.dtypes:
         raise TrajectoryError(
-            f"variable {name}: found {result.dtype}, expected"
+            f"variable {name}: found {variable.dtype}, expected"
             f" {' or '.join(expected.dtypes)}"
         )
 
@@ -357,15 +360,15 @@ def _validate_runs(trajectory: xr.Dataset) -> None:
         0 if "branched_at" in trajectory.attrs else steps[0]
     )  # a run may have diverged before the branch
     if (last < first).any() or (last > steps[-1]).any():
-        result = f"{last.min()}..{last.max()}"
+        reached = f"{last.min()}..{last.max()}"
         raise TrajectoryError(
-            f"variable last_step: found {result}, expected steps from {first} to"
+            f"variable last_step: found {reached}, expected steps from {first} to"
             f" {steps[-1]}"
         )
-    result, expected = trajectory.attrs["runs"], status.size
-    if result != expected:
+    runs = trajectory.attrs["runs"]
+    if runs != status.size:
         raise TrajectoryError(
-            f"attribute runs: found {result}, expected the size of run, {expected}"
+            f"attribute runs: found {runs}, expected the size of run, {status.size}"
         )
     if trajectory.attrs["seed"] != trajectory["seed"].values[0]:
         raise TrajectoryError("variable seed: does not begin with the attribute seed")

@@ -100,9 +100,11 @@ def duration_option(settings: type[Settings]) -> tuple[str, str]:
     check_settings_class(settings)
     plain = settings()
     if plain.epoch_steps:
-        unit, default = "epochs", plain.default_steps // plain.epoch_steps
+        unit = "epochs"
+        default = plain.default_steps // plain.epoch_steps
     else:
-        unit, default = "steps", plain.default_steps
+        unit = "steps"
+        default = plain.default_steps
     return (
         unit,
         f"Number of {unit}. A larger number extends existing runs. Default: {default}.",
@@ -115,15 +117,13 @@ def duration_option(settings: type[Settings]) -> tuple[str, str]:
 def option_value(option: str, arguments: Sequence[str]) -> str | None:
     """The value of an option in the arguments of a command; "" for an option without a
     value."""
-    result = None
+    given = None
     for index, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if name.replace("_", "-") == f"--{option}":
             following = next(iter(arguments[index + 1 :]), "")
-            result = (
-                value if equals else "" if following.startswith("--") else following
-            )
-    return None if result == "None" else result
+            given = value if equals else "" if following.startswith("--") else following
+    return None if given == "None" else given
 
 
 def flag_is_set(option: str, arguments: Sequence[str]) -> bool:

@@ -12,7 +12,6 @@ import xarray as xr
 from dynamics import cost_model
 from dynamics.branching import branch, branch_path, branch_step
 from dynamics.ensemble import Ensemble
-from dynamics.provenance import FIRST_BACKEND
 from dynamics.settings import (
     MAX_STEPS,
     ModularSettings,
@@ -20,6 +19,7 @@ from dynamics.settings import (
     SettingsError,
     check_integer,
 )
+from dynamics.trajectory.description import FIRST_BACKEND
 from dynamics.trajectory.diverged import count_diverged
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
@@ -41,9 +41,11 @@ def run_ensemble(
 
     duration: in epochs if the system has epochs, otherwise in steps; None is the
     default of the system. Raises the errors of `simulate`."""
-    unit, unit_steps = "steps", 1
+    unit = "steps"
+    unit_steps = 1
     if settings.epoch_steps:
-        unit, unit_steps = "epochs", settings.epoch_steps
+        unit = "epochs"
+        unit_steps = settings.epoch_steps
     if duration is not None:
         check_integer(unit, duration, 0, MAX_STEPS // unit_steps)
     if origin.branch:
@@ -156,10 +158,10 @@ def open_origin(name: str, system: str, option: str) -> xr.Dataset:
     """The trajectory that an option names. Raises SettingsError if it is not of this
     system."""
     trajectory = open_trajectory(name)
-    result = trajectory.attrs["system"]
-    if result != system:
+    recorded = trajectory.attrs["system"]
+    if recorded != system:
         raise SettingsError(
-            option, f"{name} of the system {result}", f"a trajectory of {system}"
+            option, f"{name} of the system {recorded}", f"a trajectory of {system}"
         )
     return trajectory
 

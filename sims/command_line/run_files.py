@@ -12,8 +12,12 @@ from dynamics.errors import TrajectoryError, UnknownSystem
 from dynamics.settings import RecordedSettings, Settings
 from dynamics.settings_text import describe_settings, setting_texts
 from dynamics.trajectory.netcdf import is_locked, open_group
-from dynamics.trajectory.parts import last_step_of, unfinished_files
-from dynamics.trajectory.reader import is_result_file, open_trajectory
+from dynamics.trajectory.reader import (
+    is_result_file,
+    last_step_of,
+    open_trajectory,
+    unfinished_files,
+)
 from dynamics.trajectory.schema import DIVERGED, RUNNING, read_settings
 
 UNREADABLE, UNKNOWN_SYSTEM = "unreadable", "unknown system"
@@ -92,7 +96,8 @@ def _describe(
     diverged = int((trajectory["status"] == DIVERGED).sum())
     if unfinished:
         with open_group(unfinished[-1], thoroughly=check) as newest:
-            attrs, reached = newest.attrs, last_step_of(unfinished[-1])
+            attrs = newest.attrs
+            reached = last_step_of(unfinished[-1])
     status = "done" if (trajectory["status"] != RUNNING).all() else "incomplete"
     status = "running" if running else "interrupted" if unfinished else status
     status += f", {diverged} diverged" if diverged else ""

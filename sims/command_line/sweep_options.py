@@ -62,9 +62,12 @@ def sweep_options(settings: type[Settings]) -> type:
     """The class of options of a system: one or more values of each setting, and length
     and size of the ensembles."""
     unit, text = duration_option(settings)
-    kinds, texts, fields = get_type_hints(settings), field_descriptions(settings), []
+    kinds = get_type_hints(settings)
+    texts = field_descriptions(settings)
+    fields = []
     for field in dataclasses.fields(settings):
-        kind, default = kinds[field.name], getattr(settings(), field.name)
+        kind = kinds[field.name]
+        default = getattr(settings(), field.name)
         if is_swept(kind):
             kind, default = tuple[kind, ...], (default,)  # type: ignore[valid-type]
         described = dataclasses.field(
@@ -145,10 +148,12 @@ def script_sweep_options(script: sweeps.Script) -> Any:
     """The class of options of `sims.sweep SCRIPT.py`: one or more values of each
     setting of the script. Raises SettingsError for a setting without a default
     value."""
-    kinds, texts = get_type_hints(script.settings), field_descriptions(script.settings)
+    kinds = get_type_hints(script.settings)
+    texts = field_descriptions(script.settings)
     fields: list[Any] = [("script", tyro.conf.Positional[Path])]
     for field in dataclasses.fields(script.settings):
-        name, kind = field.name, kinds[field.name]
+        name = field.name
+        kind = kinds[field.name]
         default = getattr(script.settings(), name)
         if not is_swept(kind):
             allowed = "numbers, flags, strings and Literal types"
@@ -201,7 +206,9 @@ def check_sweep_system(arguments: Sequence[str]) -> None:
 
 def design_from_options(chosen: Any) -> sweeps.SweepDesign:
     """The sweep over the settings that have several values. Raises SettingsError."""
-    kinds, first, axes = get_type_hints(chosen.of), {}, {}
+    kinds = get_type_hints(chosen.of)
+    first = {}
+    axes = {}
     for name, given in vars(chosen.settings).items():
         if not is_swept(kinds[name]):
             first[name] = given
@@ -211,7 +218,8 @@ def design_from_options(chosen: Any) -> sweeps.SweepDesign:
         first[name] = given[0]
         if len(given) > 1:
             axes[name] = given
-    e, unit = chosen.ensembles, duration_option(chosen.of)[0]
+    e = chosen.ensembles
+    unit = duration_option(chosen.of)[0]
     return sweeps.sweep_design(
         chosen.of(**first),
         axes,

@@ -49,7 +49,8 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
     """A row for each point, the last axis fastest, with 95% intervals: means over the
     runs that have not diverged, and the structures in which they end, if embeddings are
     recorded. folder: that of the points' files."""
-    axes, (metric, parts) = json.loads(result.attrs["swept"]), _shown_metric(result)
+    axes = json.loads(result.attrs["swept"])
+    metric, parts = _shown_metric(result)
     limits = (0.0, 1.0) if metric == "accuracy" else UNBOUNDED
     rows = []
     for values in itertools.product(*(result[axis].values.tolist() for axis in axes)):
@@ -100,7 +101,8 @@ def _structures(file: Path | Sequence[Path]) -> dict[str, Any]:
 
 def sweep_table_columns(result: xr.Dataset, names: Container[str]) -> list[Column]:
     """The columns of the table on the terminal. names: of all columns of the table."""
-    axes, (metric, parts) = json.loads(result.attrs["swept"]), _shown_metric(result)
+    axes = json.loads(result.attrs["swept"])
+    metric, parts = _shown_metric(result)
     scale, digits = (100, 1) if metric == "accuracy" else (1, 4)
     swept = [Column(axis.replace("_", " "), axis, text=str) for axis in axes]
     heading = _HEADINGS[metric]

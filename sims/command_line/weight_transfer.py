@@ -59,15 +59,16 @@ def transfer_defaults(
         )
     trajectory = command_line.open_origin(source, SparseSettings.system, "from")
     fresh = {"start": "random", "start_step": 0, "start_runs": "seed"}
-    result = command_line.options_from_trajectory(options, trajectory, **fresh)
+    defaults = command_line.options_from_trajectory(options, trajectory, **fresh)
     table = (
-        result.settings.table
-        if _is_larger_table(result.settings.table, arguments)
+        defaults.settings.table
+        if _is_larger_table(defaults.settings.table, arguments)
         else 0
     )
-    runs, seed = result.ensemble.runs, result.ensemble.seed
+    runs, seed = defaults.ensemble.runs, defaults.ensemble.seed
     if flag_is_set("only-successful", arguments):
-        runs, seed = int(trajectories.successful_runs(trajectory).sum()), 0
+        runs = int(trajectories.successful_runs(trajectory).sum())
+        seed = 0
     if runs == 0:
         raise SettingsError(
             "only_successful",
@@ -75,9 +76,9 @@ def transfer_defaults(
             "a trajectory that has such runs",
         )
     return dataclasses.replace(
-        result,
-        settings=dataclasses.replace(result.settings, table=table),
-        ensemble=dataclasses.replace(result.ensemble, runs=runs, seed=seed),
+        defaults,
+        settings=dataclasses.replace(defaults.settings, table=table),
+        ensemble=dataclasses.replace(defaults.ensemble, runs=runs, seed=seed),
     )
 
 

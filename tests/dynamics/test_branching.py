@@ -28,7 +28,7 @@ from dynamics.settings import (
 from dynamics.system import EpochClock
 from dynamics.training.sparse_backends import SparseSimdBackend
 from dynamics.training.training_systems import SparseSystem
-from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import closed_parts
 from tests.interruptions import interrupt_at
 
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)

@@ -15,7 +15,7 @@ from dynamics.settings import (
     SparseSettings,
     TransformerSettings,
 )
-from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import closed_parts
 from tests.interruptions import interrupt_at
 
 SYSTEMS = {

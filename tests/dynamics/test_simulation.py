@@ -35,7 +35,7 @@ from dynamics.trajectory import (
 )
 from dynamics.trajectory.description import RecordingSchedule
 from dynamics.trajectory.netcdf import trajectory_lock
-from dynamics.trajectory.parts import closed_parts, part_file_name, parts_folder
+from dynamics.trajectory.reader import closed_parts, part_file_name, parts_folder
 from tests.interruptions import interrupt_at
 
 SETTINGS, OTHER = ParticleSettings(n=7, fa=2.0), ParticleSettings(n=7, fa=0.5)

@@ -11,7 +11,7 @@ import pytest
 from analysis.command_line.interrupts import BEFORE_START, MESSAGE
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import closed_parts
 
 
 def start(environment, *words):

@@ -24,8 +24,8 @@ from dynamics.particles import (
 from dynamics.particles.fast_forces import fast_fields
 from dynamics.particles.mesh_sums import Mesh
 from dynamics.particles.point_cells import sort_for_near_sums
-from dynamics.provenance import identity_of
 from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.trajectory.description import identity_of
 from tests import naive
 from tests.polygons import polygon
 

@@ -30,7 +30,6 @@ from dynamics import (
     simulate,
 )
 from dynamics.particles.particle_system import ParticleSystem
-from dynamics.provenance import FIRST_BACKEND
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -41,6 +40,7 @@ from dynamics.sweeps import combine_points, compute_missing_points, sweep, sweep
 from dynamics.sweeps import dask_backend as module
 from dynamics.sweeps.dask_backend import SweepError, compute_point
 from dynamics.trajectory import DIVERGED, DONE, closed_parts
+from dynamics.trajectory.description import FIRST_BACKEND
 from sims.command_line.sweep_options import design_from_options, sweep_options
 from tests.interruptions import interrupt_at
 

@@ -22,7 +22,7 @@ from dynamics import (
 from dynamics.recording import model_recorder
 from dynamics.sweeps import compute_missing_runs, load_script, script_design, sweep
 from dynamics.trajectory import netcdf, recorder
-from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import closed_parts
 
 PARTICLES = ParticleSettings(n=5, fa=2.0)
 SCRIPT = """

@@ -22,7 +22,7 @@ from dynamics import (
 )
 from dynamics.particles.particle_system import ParticleSystem
 from dynamics.trajectory import netcdf, recorder
-from dynamics.trajectory.parts import closed_parts, parts_folder
+from dynamics.trajectory.reader import closed_parts, parts_folder
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
 AMOUNT = {"runs": 4, "steps": 600, "every": 2}
