@@ -62,15 +62,15 @@ def check_first_step(system: System, seeds: np.ndarray) -> None:
         shape = frame[variable].shape if variable in frame else ()
         expected = (len(seeds), *(sizes[dim] for dim in dims))
         if shape != expected:
-            found = f"{variable} of shape {shape}"
-            raise SettingsError(f"{name}.observe", found, f"{expected}; {hint}")
+            wrong = f"{variable} of shape {shape}"
+            raise SettingsError(f"{name}.observe", wrong, f"{expected}; {hint}")
     restored = system.restore(dict(system.checkpoint(state)))
     after = system.checkpoint(system.advance(state, 1))
     repeated = system.checkpoint(system.advance(restored, 1))
     for array, values in after.items():
         if np.asarray(values).tobytes() != np.asarray(repeated[array]).tobytes():
-            found = f"a step after which {array} differs if the state is restored first"
-            raise SettingsError(name, found, f"the same result; {hint}")
+            wrong = f"a step after which {array} differs if the state is restored first"
+            raise SettingsError(name, wrong, f"the same result; {hint}")
 
 
 # --------------------------------------------------------------------------- divergence

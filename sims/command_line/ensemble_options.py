@@ -120,9 +120,15 @@ def option_value(option: str, arguments: Sequence[str]) -> str | None:
     given = None
     for index, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
-        if name.replace("_", "-") == f"--{option}":
-            following = next(iter(arguments[index + 1 :]), "")
-            given = value if equals else "" if following.startswith("--") else following
+        if name.replace("_", "-") != f"--{option}":
+            continue
+        following = next(iter(arguments[index + 1 :]), "")
+        if equals:
+            given = value
+        elif following.startswith("--"):
+            given = ""
+        else:
+            given = following
     return None if given == "None" else given
 
 
