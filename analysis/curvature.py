@@ -37,7 +37,17 @@ class Curvature(ModelAnalysis):
     writes the frames that are measured.
 
     By default 20 frames are measured, or 10 for a network with more than 400
-    parameters."""
+    parameters.
+
+    Examples
+    --------
+    >>> from analysis import Curvature
+    >>> from dynamics import ParticleSettings, Selection, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=2, steps=20, progress=False)
+    >>> result = Curvature(selection=Selection(frames=3)).measure(trajectory)
+    >>> result.sizes["step"]
+    3
+    """
 
     former_names: ClassVar[Mapping[str, str]] = {"--steps": "--frames"}
 

@@ -66,7 +66,17 @@ class Events(Analysis):
     """Detect plateaus, drops and spikes in every run of a trajectory. Also compute the
     time at which each run escapes from its first level (runs that do not escape are
     censored), and the speed of each layer during the drops of the loss (VC section 4.1
-    and appendix A.1)."""
+    and appendix A.1).
+
+    Examples
+    --------
+    >>> from analysis import Events
+    >>> from dynamics import ModularSettings, simulate
+    >>> trajectory = simulate(ModularSettings(n=5), runs=3, steps=200, progress=False)
+    >>> result = Events(of="loss").measure(trajectory)
+    >>> result["escape"].dims
+    ('run',)
+    """
 
     of: Literal["loss", "gradient", "force", "speed"] | None = None
     """Scalar to analyse: a loss, the norm of the gradient, the norm of the force on

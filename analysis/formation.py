@@ -27,7 +27,16 @@ class Formation(Analysis):
     """Measure when circles, grids and dominant frequencies form in the embeddings of
     one or two trajectories of any system. Circles and grids are defined as in CA
     appendix A. A trajectory of a single frame has a table without times, and no
-    picture."""
+    picture.
+
+    Examples
+    --------
+    >>> from analysis import Formation
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=7), runs=2, steps=20, progress=False)
+    >>> Formation(run=1).measure(trajectory)["circle"].dims
+    ('run', 'step')
+    """
 
     run: int = 0
     """Index of the run whose frequencies are drawn, among the selected runs."""

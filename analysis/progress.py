@@ -29,7 +29,17 @@ class Progress(ModelAnalysis):
     norms and key frequencies, Gini coefficients, restricted and excluded loss (Nanda et
     al., arXiv 2301.05217), gradient symmetricity, distance irrelevance and circularity
     (Zhong et al., arXiv 2306.17844), the phases of training, and the delay between
-    memorisation and generalisation."""
+    memorisation and generalisation.
+
+    Examples
+    --------
+    >>> from analysis import Progress
+    >>> from dynamics import ModularSettings, Selection, simulate
+    >>> trajectory = simulate(ModularSettings(n=5), runs=2, steps=20, progress=False)
+    >>> result = Progress(selection=Selection(frames=3)).measure(trajectory)
+    >>> result["restricted_loss"].dims
+    ('run', 'step')
+    """
 
     selection: Selection = Selection(frames=101)
     key_fraction: float = 0.02

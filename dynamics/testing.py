@@ -12,6 +12,8 @@ from dynamics.settings import Settings
 from dynamics.system import Arrays, State, System, system_class
 from dynamics.trajectory.schema import NORM_VARIABLES, RESERVED_NAMES, VARIABLES
 
+__all__ = ["check_system"]
+
 
 def check_system(settings: Settings, seeds: Sequence[int] = (0, 1)) -> None:
     """Check that a registered system does what the loop, the format and the analyses

@@ -7,6 +7,8 @@ import inspect
 from pathlib import Path
 from typing import get_origin
 
+from analysis.command_line.command_list import ANALYSIS_GROUPS
+
 PACKAGES = {
     "dynamics": "systems, simulation and trajectories",
     "dynamics.particles": "particles under pair forces",
@@ -14,7 +16,8 @@ PACKAGES = {
     "dynamics.training": "training of ensembles of networks",
     "dynamics.trajectory": "the file format",
     "dynamics.sweeps": "grids of settings",
-    "analysis": "the functions that are used most",
+    "dynamics.testing": "checks for authors of systems",
+    "analysis": "the analyses, and the functions that are used most",
     "analysis.statistics": "intervals, ranks, survival",
     "analysis.structures": "circles, grids, shapes, formation times",
     "analysis.forces": "force audit, alignment",
@@ -52,15 +55,14 @@ def write_pages(folder: Path) -> None:
             homes.setdefault(id(value), f"{package}.{name}")
     pages: dict[str, str] = {}
     for package, subject in PACKAGES.items():
-        modules: dict[str, list[str]] = {}
+        sections: dict[str, list[str]] = {}
+        own: dict[str, list[str]] = {}
         for value in exported[package].values():
-            modules.setdefault(value.__module__, []).append(homes[id(value)])
-        own = {
-            module: [home for home in names if home.rpartition(".")[0] == package]
-            for module, names in modules.items()
-        }
-        own = {module: names for module, names in own.items() if names}
-        pages[package] = package_page(package, subject, modules, list(own))
+            home = homes[id(value)]
+            sections.setdefault(section_title(value), []).append(home)
+            if home.rpartition(".")[0] == package:
+                own.setdefault(value.__module__, []).append(home)
+        pages[package] = package_page(package, subject, sections, list(own))
         pages |= {module: module_page(module, names) for module, names in own.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("*.rst"):
@@ -84,6 +86,16 @@ def exported_objects(package: str) -> dict[str, object]:
     }
 
 
+def section_title(value: object) -> str:
+    """The section of a package's page in which an object stands: the group of an
+    analysis, or the subject of its module."""
+    module = value.__module__
+    for group, names in ANALYSIS_GROUPS.items():
+        if module.removeprefix("analysis.") in names:
+            return f"Analyses: {group[0].lower()}{group[1:]}"
+    return subject_of(module)
+
+
 def subject_of(module: str) -> str:
     """The first sentence of a module's docstring, up to a colon or a comma if it is
     long."""
@@ -100,15 +112,15 @@ def heading(words: str, underline: str) -> list[str]:
 
 
 def package_page(
-    package: str, subject: str, modules: dict[str, list[str]], own: list[str]
+    package: str, subject: str, sections: dict[str, list[str]], own: list[str]
 ) -> str:
-    """A table of the names of each module, and the pages of those modules whose home is
+    """A table of the names of each section, and the pages of those modules whose home is
     this package."""
     lines = [*heading(package, "="), f"{subject[0].upper()}{subject[1:]}.", ""]
-    for module in sorted(modules, key=subject_of):
-        lines += heading(subject_of(module), "-")
+    for title in sorted(sections):
+        lines += heading(title, "-")
         lines += [".. autosummary::", "   :nosignatures:", ""]
-        lines += [*(f"   ~{home}" for home in modules[module]), ""]
+        lines += [*(f"   ~{home}" for home in sections[title]), ""]
     pages = sorted(own, key=subject_of)
     lines += [".. toctree::", "   :hidden:", "", *(f"   {page}" for page in pages), ""]
     return "\n".join(lines)
