@@ -42,7 +42,7 @@ class Activations(Analysis):
     def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
         selected = self.selection.select_runs(trajectory)
         frames = self.selection.frame_indices(trajectory).tolist()
-        return structures.representation_measures(selected, frames, self.progress)
+        return structures.representation_measures(selected, frames, self.print_progress)
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:
         return result.median("run").to_dataframe().reset_index()

@@ -76,7 +76,7 @@ class Audit(ModelAnalysis):
     def printed_rows(self, table: pd.DataFrame) -> slice:
         return slice(None)
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         return "\n" + forces.audit_legend(result)
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:

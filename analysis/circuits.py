@@ -75,7 +75,7 @@ class Circuits(Analysis):
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
         return clustering_heads.circuit_columns(result.attrs["ideal_cluster_count"])
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         """The summary, the missing invariances and the legend."""
         ideal = result.attrs["ideal_cluster_count"]
         missing = clustering_heads.format_missing_invariances(result)

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+MODEL_OPTIONS = ("loss", "model", "trust_model")
+"""Options that are only for a recorded model."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Curvature(ModelAnalysis):
     """Compute the Hessian of a network's training loss, or the Jacobian of the motion
@@ -71,18 +75,19 @@ class Curvature(ModelAnalysis):
             recorded_model_loss(selected, self.loss, self.model, self.trust_model),
             frames,
             self.spectrum,
-            log=self.progress,
+            log=self.print_progress,
         )
         return result.assign_attrs(title="Curvature of a recorded model", system=system)
 
     def _refuse_model_options(self, system: str) -> None:
         """Raise SettingsError for options that are only for a recorded model."""
-        given = {"loss": self.loss, "model": self.model}
+        default = Curvature()
+        given = {name: getattr(self, name) for name in MODEL_OPTIONS}
+        unused = {name: getattr(default, name) for name in MODEL_OPTIONS}
         given |= dataclasses.asdict(self.spectrum)
-        default = {"loss": None, "model": None}
-        default |= dataclasses.asdict(SpectrumOptions())
+        unused |= dataclasses.asdict(default.spectrum)
         for name, value in given.items():
-            if value != default[name]:
+            if value != unused[name]:
                 allowed = f"no value for the system {system}, only for a recorded model"
                 raise SettingsError(name, value, allowed)
 
@@ -99,7 +104,7 @@ class Curvature(ModelAnalysis):
     def printed_rows(self, table: pd.DataFrame) -> slice:
         return slice(None)
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         if is_of_recorded_model(result):
             return "\n" + linearization.model_legend(result)
         texts = [
@@ -108,11 +113,11 @@ class Curvature(ModelAnalysis):
         ]
         return "\n" + "\n\n".join(filter(None, texts))
 
-    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+    def text_above(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
         if not is_of_recorded_model(result):
             return ""
         selected = self.selection.select_runs(trajectory)
-        first, *_ = linearization.frame_indices(trajectory, self.selection)
+        first = linearization.frame_indices(trajectory, self.selection)[0]
         return linearization.loss_warning(result, selected, first)
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:

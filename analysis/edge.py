@@ -50,7 +50,7 @@ class Edge(ModelAnalysis):
             self.selection.select_runs(trajectory),
             self.selection.frame_indices(trajectory).tolist(),
             self.model_functions(trajectory),
-            self.progress,
+            self.print_progress,
         )
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:

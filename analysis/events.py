@@ -122,7 +122,7 @@ class Events(Analysis):
             reported = ~reported
         return reported & (reported.cumsum() <= PRINTED_ROWS)
 
-    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+    def text_above(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
         """The ensemble, drops in other windows, motion of the layers, and the escape
         times of all trajectories."""
         unit = result.attrs["unit_of_time"]

@@ -100,7 +100,7 @@ class Fate(Analysis):
             until=self.until,
             direction=None if self.direction == "all" else self.direction,
             scheduler=self.scheduler,
-            log=self.progress,
+            log=self.print_progress,
             **committors.changed_settings(runs, self.changes or ()),
         )
         if self.modes and not result.attrs["frames_left"]:
@@ -113,10 +113,10 @@ class Fate(Analysis):
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
         return committors.COMMITTOR_COLUMNS
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         return committors.committor_legend(result)
 
-    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+    def text_above(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
         text = committors.describe_committors(result)
         return text + committors.describe_events(result)
 

@@ -64,10 +64,10 @@ class Formation(Analysis):
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
         return structures.formation_columns(formation_results(result))
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         return structures.formation_legend(formation_results(result), self.clock)
 
-    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+    def text_above(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
         return "\n".join(
             f"{item.attrs.get('trajectory', 'trajectory')}: distances from grids are not"
             " computed, because with so many tokens there are too many grids to compare"

@@ -91,7 +91,7 @@ class Gradients(Analysis):
             Column(f"lag, {clock}s", "lag", digits=1, interval="bounds"),
         ]
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         window = result.attrs["window"]
         return LEGEND.format(window, 2 * window)
 

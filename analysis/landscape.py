@@ -52,7 +52,7 @@ class Landscape(ModelAnalysis):
             points=self.points,
             seed=self.seed,
             functions=functions,
-            log=self.progress,
+            log=self.print_progress,
         )
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:
@@ -67,7 +67,7 @@ class Landscape(ModelAnalysis):
             return loss_geometry.BARRIER_COLUMNS
         return loss_geometry.PLANE_COLUMNS
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         if "barrier" in result:
             return loss_geometry.BARRIER_LEGEND
         return loss_geometry.PLANE_LEGEND

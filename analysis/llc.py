@@ -61,7 +61,7 @@ class LLC(ModelAnalysis):
                 functions,
                 self.layers,
                 dtype,
-                self.progress,
+                self.print_progress,
             )
         if self.sampling.step_size is not None:
             allowed = "no value with --calibrate, which tries several"
@@ -87,7 +87,7 @@ class LLC(ModelAnalysis):
             return loss_geometry.CALIBRATION_COLUMNS
         return loss_geometry.coefficient_columns(result)
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         return "" if self.calibrate else "\n" + loss_geometry.describe_chains(result)
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:

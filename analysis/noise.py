@@ -57,7 +57,7 @@ class Noise(ModelAnalysis):
             self.examples,
             self.modes,
             self.model_functions(trajectory),
-            self.progress,
+            self.print_progress,
         )
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:
@@ -66,7 +66,7 @@ class Noise(ModelAnalysis):
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
         return linearization.median_columns(HEADINGS)
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         return LEGEND.format(modes=result.attrs["modes"])
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:

@@ -57,7 +57,7 @@ class PairLaw(ModelAnalysis):
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
         return forces.pair_law_columns(result)
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         return "\n" + forces.PAIR_LAW_LEGEND
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:

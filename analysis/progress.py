@@ -65,7 +65,7 @@ class Progress(ModelAnalysis):
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
         return progress_measures.progress_columns(result)
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         return "\n" + progress_measures.describe_progress(result)
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure | None:

@@ -73,7 +73,7 @@ class Remedies(Analysis):
         )
         for name, changed in changes.items():
             path, ensembles[name] = transitions.train_intervention(runs, changed)
-            self.progress(f"{name:<11} {path}")
+            self.print_progress(f"{name:<11} {path}")
         result = transitions.compare_interventions(ensembles, self.detection)
         return result.assign_attrs(dataclasses.asdict(self.detection))
 

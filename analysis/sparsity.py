@@ -51,7 +51,7 @@ class Sparsity(Analysis):
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
         return clustering_heads.SPARSITY_COLUMNS
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         return clustering_heads.SPARSITY_LEGEND
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:

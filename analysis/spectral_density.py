@@ -57,7 +57,7 @@ class SpectralDensity(ModelAnalysis):
     def table(self, result: xr.Dataset) -> pd.DataFrame:
         return result.drop_dims("point").to_dataframe().reset_index()
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         how = "all eigenvalues" if result.attrs["whole"] else "Lanczos quadrature"
         return (
             f"\n{result.attrs['parameters']} parameters, {how}. Saddle index: number of"

@@ -137,12 +137,12 @@ class Spikes(ModelAnalysis):
         table = self.table(result)
         return [column for column in OWN_COLUMNS if column.name in table]
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         if is_of_recorded_model(result):
             return OWN_LEGEND
         return LEGEND.format(int(transitions.smooth_norm_applies(result).sum()))
 
-    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+    def text_above(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
         if is_of_recorded_model(result):
             count = result.attrs["recorded"]
             return f"\n{count} spikes, {result.sizes['spike']} examined"

@@ -47,7 +47,7 @@ changes before and after."""
         selected = self.selection.select_runs(trajectory)
         frames = self.selection.frame_indices(trajectory).tolist()
         return loss_geometry.weight_spectra(
-            selected, frames, self.values, self.progress
+            selected, frames, self.values, self.print_progress
         )
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:

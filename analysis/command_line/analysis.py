@@ -4,8 +4,9 @@ Python, on the command line and in the attributes of its results."""
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
 
 PRINTED_ROWS = 40
 """Rows of a long table on the terminal; the CSV has all."""
+
+
+CLASS_ATTRIBUTES = (
+    "name",
+    "title",
+    "columns",
+    "legend",
+    "several",
+    "most_files",
+    "diverged",
+    "former_names",
+)
+"""Attributes of an analysis that are no options."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,13 +65,17 @@ class Analysis:
     legend : str
         Explanation under the table.
     several : {"separate", "combined", "compared", "one"}
-        Whether each of several trajectories has a table and files of its own; all have
-        one result (`combine`), in a file of its own (combined) or in that of the first
-        (compared); or the command takes one trajectory only.
+        What the command does with several trajectories. separate: one printed table
+        with a column for the trajectory, and a result and a picture of each. combined:
+        one result of all (`combine`), with one table and picture, in a file of its own.
+        compared: the same in the file of the first trajectory. one: it takes only one.
     most_files : int or None
         Largest number of trajectories.
     diverged : str
         What is printed of runs that diverged, after their number.
+    former_names : mapping of str to str
+        Options of the command that had another name before, such as
+        ``{"--steps": "--frames"}``.
 
     Examples
     --------
@@ -68,6 +86,7 @@ class Analysis:
     ... class PathLength(Analysis):
     ...     '''Measure the distance that the tokens of each run move.'''
     ...     halved: bool = False
+    ...     '''Whether half of the distance is measured.'''
     ...     def measure(self, trajectory):
     ...         moved = self.selection.apply(trajectory)[["update_norm"]]
     ...         return moved.sum(["step", "layer"]) / (1 + self.halved)
@@ -88,23 +107,29 @@ class Analysis:
     most_files: ClassVar[int | None] = None
     diverged: ClassVar[str] = "diverged and have no values from then on"
 
+    former_names: ClassVar[Mapping[str, str]] = {}
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        for name, kind in inspect.get_annotations(cls).items():
+            if name in CLASS_ATTRIBUTES and "ClassVar" not in str(kind):
+                words = f"{cls.__name__}.{name} with a type would be an option"
+                raise TypeError(f"{words}; write {name} = ... without one")
         if "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
 
     # ------------------------------------------------------- what a subclass defines
 
     def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
-        """The result of a whole trajectory, of whose runs and frames the analysis uses
-        the selected ones."""
+        """The result for the selected runs and frames of a trajectory, which is given
+        whole."""
         raise NotImplementedError
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:
         """The table of a result. Default: a row for each point, with all variables and
         coordinates."""
-        dims = list(map(str, result.dims))
-        dims.sort(key=lambda name: ("run", "step", name).index(name))
+        order = {"run": 0, "step": 1}
+        dims = sorted(map(str, result.dims), key=lambda name: order.get(name, 2))
         points = result if dims else result.expand_dims("point")
         table = points.to_dataframe(dim_order=dims or ["point"])
         return table.reset_index(drop=not dims)
@@ -115,8 +140,8 @@ class Analysis:
         raise NotImplementedError
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure | None:
-        """The picture of a result and of its trajectory. Default: a panel, into which
-        `draw` draws."""
+        """The picture of a result and of its trajectory, which is given whole; of a
+        combined result it is the first. Default: a panel, into which `draw` draws."""
         if type(self).draw is Analysis.draw:
             return None
         figure, (axes,) = plots.new_panels([2])
@@ -132,11 +157,11 @@ class Analysis:
         40."""
         return slice(PRINTED_ROWS)
 
-    def explain(self, result: xr.Dataset) -> str:
+    def text_below(self, result: xr.Dataset) -> str:
         """The explanation under the table. Default: `legend`."""
         return self.legend
 
-    def summarise(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
+    def text_above(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
         """The text above the table. Default: none."""
         return ""
 
@@ -145,13 +170,18 @@ class Analysis:
         which `output.split_results` takes apart."""
         return output.join_results(results)
 
+    def is_interrupted(self, result: xr.Dataset) -> bool:
+        """Whether Ctrl-C has ended the measure early. Default: whether the attribute
+        `frames_left` or `rows_left` of the result is a number above 0."""
+        return any(result.attrs.get(name) for name in ("frames_left", "rows_left"))
+
     def for_others(self, result: xr.Dataset) -> Analysis:
         """The analysis of further trajectories, after the result of the first one."""
         return self
 
     # ------------------------------------------------------------------- the command
 
-    def progress(self, line: str) -> None:
+    def print_progress(self, line: str) -> None:
         """Print a line at once, if the analysis runs as a command."""
         analysis_command.print_message(line)
 

@@ -34,12 +34,14 @@ from dynamics.errors import ReportedError, TrajectoryError
 from dynamics.settings import SettingsError
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     import xarray as xr
     from matplotlib.figure import Figure
 
     from analysis.command_line.analysis import Analysis
 else:
+    np = lazy.load("numpy")
     pd = lazy.load("pandas")
 
 _MESSAGES: ContextVar[TextIO | None] = ContextVar("messages", default=None)
@@ -88,7 +90,7 @@ def command_arguments(kind: Any) -> Any:
         kw_only=True,
     )
     arguments.__doc__ = kind.__doc__
-    arguments.former_names = getattr(kind, "former_names", {})
+    arguments.former_names = kind.former_names
     return arguments
 
 
@@ -104,7 +106,11 @@ def program_name(kind: type[Analysis]) -> str:
 
 
 def run(kind: type[Analysis]) -> None:
-    """Run the command of an analysis with the arguments of the command line."""
+    """Run the command of an analysis with the arguments of the command line. Raises
+    TypeError for a class that is no dataclass."""
+    if "__dataclass_fields__" not in vars(kind):
+        words = "is no dataclass; put @dataclasses.dataclass(frozen=True) above it"
+        raise TypeError(f"the analysis {kind.__name__} {words}")
     run_command(measure_files, command_arguments(kind), program_name(kind))
 
 
@@ -145,7 +151,7 @@ def _measure_files(arguments: Any, analysis: Analysis) -> None:
     try:
         for item in _measure_each(arguments, analysis, paths, trajectories):
             measured.append(item)
-            if _is_interrupted(item):
+            if analysis.is_interrupted(item.result):
                 break
     except BaseException:
         if analysis.several == "separate":
@@ -153,11 +159,11 @@ def _measure_files(arguments: Any, analysis: Analysis) -> None:
         raise
     try:
         reports = _make_reports(analysis, measured)
+        _print_reports(reports, measured, arguments)
     except Exception as error:
         if not _is_mistaken_argument(error, arguments):
             _write_results(arguments, measured, outs)
         raise
-    _print_reports(reports, measured, arguments)
     errors: list[ReportedError] = []
     for report, out in zip(reports, outs, strict=False):
         try:
@@ -166,7 +172,7 @@ def _measure_files(arguments: Any, analysis: Analysis) -> None:
             errors.append(error)
     if errors:
         raise errors[0]
-    if any(map(_is_interrupted, measured)):
+    if any(analysis.is_interrupted(item.result) for item in measured):
         raise KeyboardInterrupt
 
 
@@ -276,8 +282,8 @@ def _make_report(
         table,
         columns,
         analysis.printed_rows(table),
-        analysis.explain(result),
-        analysis.summarise(result, measured.trajectory),
+        analysis.text_below(result),
+        analysis.text_above(result, measured.trajectory),
         functools.partial(analysis.figure, result, measured.trajectory),
         result,
     )
@@ -290,17 +296,18 @@ def _print_reports(
     for report in reports:
         if report.summary:
             print(report.summary, file=arguments.log)
-    table = reports[0].table
     columns = reports[0].columns
-    rows = reports[0].rows
+    tables = [report.table for report in reports]
+    is_printed = np.concatenate([_printed_rows(report) for report in reports])
     if len(reports) > 1:
         names = [item.path.name for item in measured]
-        tables = [report.table for report in reports]
         table = pd.concat(tables, keys=names, names=["trajectory"])
         table = table.reset_index("trajectory")
         columns = [Column("trajectory", "trajectory"), *columns]
-    output.output_table(table, columns, arguments.csv, rows)
-    left_out = len(table) - len(table[rows])
+    else:
+        (table,) = tables
+    output.output_table(table, columns, arguments.csv, is_printed)
+    left_out = len(table) - int(is_printed.sum())
     if left_out and not arguments.csv:
         words = f"and {left_out} more rows; --csv FILE.csv writes all"
         print(words, file=arguments.log)
@@ -308,10 +315,11 @@ def _print_reports(
         print(reports[0].legend, file=arguments.log)
 
 
-def _is_interrupted(measured: MeasuredFile) -> bool:
-    """Whether an interruption has ended the computation of a result early."""
-    left = ("frames_left", "rows_left")
-    return any(measured.result.attrs.get(name) for name in left)
+def _printed_rows(report: Report) -> np.ndarray:
+    """Which rows of the table of a report are printed, (row,) bool."""
+    is_printed = np.zeros(len(report.table), bool)
+    is_printed[report.rows] = True
+    return is_printed
 
 
 def _is_mistaken_argument(error: BaseException, arguments: Any) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Selection:
     """Runs and recorded frames that an analysis uses. Default: all of them.
 
-    Given steps take precedence over a stride, and a stride over a number of frames.
+    Steps (at) or a stride (every), not both, are used instead of a number of frames.
 
     Parameters
     ----------

@@ -193,6 +193,36 @@ def test_what_is_measured_before_the_end_is_written(stop):
     assert written == [True, stop is None, False]
 
 
+def test_printed_rows_of_several_files_are_those_of_each(capsys):
+    """A mask of the first table is not applied to the rows of the second."""
+
+    class Own(GradientNorms):
+        def printed_rows(self, table):
+            return table["step"] == table["step"].max()
+
+    paths = [Path("short.nc"), Path("long.nc")]
+    for path, steps in zip(paths, (3, 9), strict=True):
+        simulate(ParticleSettings(n=5), runs=2, steps=steps, out=path).close()
+    run_on(Own(), *paths)
+    printed = re.findall(r"^(short|long)\.nc  .*$", capsys.readouterr().out, re.M)
+    assert printed == ["short", "short", "long", "long"]
+
+
+def test_mistakes_in_a_class_are_named():
+    with pytest.raises(
+        TypeError, match=r"Wrong\.legend with a type would be an option"
+    ):
+
+        class Wrong(GradientNorms):
+            legend: str = "..."
+
+    class Undecorated(GradientNorms):
+        axis: int = 0
+
+    with pytest.raises(TypeError, match="Undecorated is no dataclass; put @dataclass"):
+        Undecorated.main()
+
+
 ANALYSES = [
     value
     for name in dir(analysis)
