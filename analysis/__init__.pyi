@@ -23,6 +23,7 @@ from .committors import lyapunov as lyapunov
 from .curvature import Curvature as Curvature
 from .edge import Edge as Edge
 from .events import Events as Events
+from .experiments.remedies import Remedies as Remedies
 from .fate import Fate as Fate
 from .forces import audit_forces as audit_forces
 from .forces import embedding_pair_sums as embedding_pair_sums
@@ -48,7 +49,6 @@ from .progress import Progress as Progress
 from .progress_measures import grokking_phases as grokking_phases
 from .progress_measures import grokking_times as grokking_times
 from .progress_measures import measure_progress as measure_progress
-from .remedies import Remedies as Remedies
 from .sparsity import Sparsity as Sparsity
 from .spectral_density import SpectralDensity as SpectralDensity
 from .spikes import Spikes as Spikes

@@ -1,16 +1,21 @@
-"""Draw the figures of the papers from trajectories of this package: from given files,
-or from runs found or simulated.
+"""The papers' figures, from given trajectories or from runs found or simulated, and
+their experiments: tables and figures from runs of their own.
 
 python -m analysis.paper
+python -m analysis.paper table1 --help
 python -m analysis.paper ca3
 python -m analysis.paper vc5 runs/sparse-HASH.nc --out figure5.pdf
 """
 
 import dataclasses
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import tyro
 
+from analysis import experiments
+from analysis.command_line.command_list import EXPERIMENTS, print_commands
 from analysis.command_line.panel_selection import check_picture_path
 from analysis.command_line.parsing import run_command
 from analysis.reproduction import figures
@@ -22,10 +27,12 @@ class Options:
     """Draw a figure of one of the papers: ca1 to ca6 and ca-c to ca-f of CA, vc1 to
     vc20 of VC, zl-rates or na-phases. Without a name, list all figures with a
     description, the runs that each needs and the time to compute them. Runs are read
-    from runs/, or computed if they are missing there."""
+    from runs/, or computed if they are missing there. The list begins with the
+    experiments, which are commands with options of their own: EXPERIMENT --help."""
 
     figure: tyro.conf.Positional[str] = ""
-    """Name of the figure, for example ca3, CA.3 or vc12. Default: list all figures."""
+    """Name of the figure, for example ca3, CA.3 or vc12. Default: list all
+    figures and experiments."""
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Trajectory files from which to draw the figure, as many and in the order of the
     runs in the list of figures. Default: these runs."""
@@ -45,12 +52,15 @@ class Options:
     """Write a small PNG for a web page, with few colours, without title and caption,
     and with fewer panels if the labels would be too small to read."""
     list: bool = False
-    """Only list the figures."""
+    """Only list the figures and experiments."""
 
 
 def main(options: Options) -> None:
-    """Draw a figure, or list all figures."""
+    """Draw a figure, or list all experiments and figures."""
     if options.list or not options.figure:
+        print("experiment (its options: python -m analysis.paper EXPERIMENT --help)")
+        print_commands(Path(experiments.__file__).parent, EXPERIMENTS, "")
+        print()
         print(figures.format_figure_list())
         return
     chosen = figures.get_paper_figure(options.figure)
@@ -74,5 +84,14 @@ def main(options: Options) -> None:
     print(f"here: {drawn.here}\n{drawn.caption}\npicture     {out}")
 
 
+def run_paper(words: Sequence[str]) -> None:
+    """Run the command of these words, the first of which may be an experiment."""
+    if words and words[0] in EXPERIMENTS:
+        del sys.argv[1]
+        experiments.run_experiment(words[0])
+    else:
+        run_command(main, Options, "analysis.paper")
+
+
 if __name__ == "__main__":
-    run_command(main, Options, "analysis.paper")
+    run_paper(sys.argv[1:])

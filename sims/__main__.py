@@ -6,4 +6,5 @@ from analysis.command_line.command_list import print_commands
 
 if __name__ == "__main__":
     package = Path(__file__).parent
-    print_commands(package, sorted(path.stem for path in package.glob("[!_]*.py")))
+    names = sorted(path.stem for path in package.glob("[!_]*.py"))
+    print_commands(package, names, "python -m sims.")

@@ -144,9 +144,10 @@ def typed(monkeypatch, capsys):
         from tests import commands
 
         code = 0
-        monkeypatch.setattr("sys.argv", [program, *map(str, words)])
+        program, *arguments = [*program.split(), *map(str, words)]
+        monkeypatch.setattr("sys.argv", [program, *arguments])
         try:
-            commands.run(program, [*map(str, words)])
+            commands.run(program, arguments)
         except SystemExit as end:
             code = end.code
         return code, *capsys.readouterr()

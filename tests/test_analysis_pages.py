@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from analysis.command_line.command_list import ANALYSIS_GROUPS
+from analysis.command_line.command_list import ANALYSIS_GROUPS, EXPERIMENTS
 from dynamics import ModularSettings, ParticleSettings, SparseSettings, simulate
 from tests.conftest import ROOT
 
@@ -68,11 +68,15 @@ def test_the_index_lists_every_page_and_every_analysis_has_one():
         assert set(ANALYSIS_GROUPS[title]) - others <= set(names)
         listed += names
     assert sorted(listed) == sorted(pages)
+    assert set(EXPERIMENTS) <= pages
 
 
-def test_every_analysis_is_in_one_group():
+def test_every_analysis_is_in_one_group_and_every_experiment_in_the_list():
     commands = [path.stem for path in (ROOT / "analysis").glob("[!_]*.py")]
-    assert sorted(itertools.chain(*ANALYSIS_GROUPS.values())) == sorted(commands)
+    listed = [*itertools.chain(*ANALYSIS_GROUPS.values()), *EXPERIMENTS]
+    assert sorted(listed) == sorted(commands)  # former names are modules, too
+    experiments = (ROOT / "analysis" / "experiments").glob("[!_]*.py")
+    assert sorted(path.stem for path in experiments) == sorted(EXPERIMENTS)
 
 
 def test_every_picture_is_in_the_gallery_with_its_lines():

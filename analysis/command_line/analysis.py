@@ -28,6 +28,7 @@ PRINTED_ROWS = 40
 
 CLASS_ATTRIBUTES = (
     "name",
+    "program",
     "title",
     "columns",
     "legend",
@@ -58,6 +59,9 @@ class Analysis:
     name : str
         Name of the command; the result of RUN.nc is written to RUN-NAME.nc. Default:
         the name of the class in lower case, with underscores.
+    program : str
+        Program that the attribute `result_of` of a result names. Default: the module of
+        the class, such as analysis.events, or its file.
     title : str
         Title of the result.
     columns : sequence of Column
@@ -100,6 +104,7 @@ class Analysis:
     selection: Selection = Selection()
 
     name: ClassVar[str] = ""
+    program: ClassVar[str] = ""
     title: ClassVar[str] = ""
     columns: ClassVar[Sequence[Column]] = ()
     legend: ClassVar[str] = ""

@@ -96,7 +96,9 @@ def command_arguments(kind: Any) -> Any:
 
 def program_name(kind: type[Analysis]) -> str:
     """The module of an analysis, such as analysis.events, or the name of its file
-    FILE.py."""
+    FILE.py, unless the class names another program."""
+    if kind.program:
+        return kind.program
     module = sys.modules[kind.__module__]
     specification = getattr(module, "__spec__", None)
     if specification is not None:

@@ -35,27 +35,30 @@ ANALYSIS_GROUPS = {
         "fixed_points",
     ),
     "Papers and pages": (
-        "table1",
-        "table2",
-        "weights",
-        "scaling",
-        "ablation",
-        "transfer",
-        "remedies",
         "paper",
         "verify",
         "explore",
     ),
 }
 """The commands of the package analysis, by what they read."""
+EXPERIMENTS = (
+    "table1",
+    "table2",
+    "weights",
+    "ablation",
+    "transfer",
+    "remedies",
+    "scaling",
+)
+"""The experiments of the papers that `python -m analysis.paper NAME` runs."""
 
 
-def print_commands(package: Path, names: Sequence[str]) -> None:
-    """Print the commands of a package with the first sentences of their docstrings;
-    nothing is imported."""
-    width = max(len(path.stem) for path in package.glob("[!_]*.py"))
+def print_commands(folder: Path, names: Sequence[str], prefix: str) -> None:
+    """Print the commands in a folder with the first sentences of their docstrings;
+    nothing is imported. A command line is the prefix and the name."""
+    width = max(len(path.stem) for path in folder.glob("[!_]*.py"))
     for name in names:
-        module = ast.parse((package / f"{name}.py").read_text())
+        module = ast.parse((folder / f"{name}.py").read_text())
         docstring = ast.get_docstring(module) or ""
         summary = " ".join(docstring.partition("\n\n")[0].split())
-        print(f"python -m {package.name}.{name:<{width}}  {summary}")
+        print(f"{prefix}{name:<{width}}  {summary}")

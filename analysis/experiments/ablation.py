@@ -1,8 +1,8 @@
-"""VC figures 6 and 7: test accuracy after training against batch size, hidden width,
-learning rate, and how much slower the MLP learns.
+"""VC figures 6 and 7: test accuracy against batch size, hidden width, learning rate and
+that of the MLP.
 
-python -m analysis.ablation
-python -m analysis.ablation --panels lr mlp-lr-discount --runs 20 --points 10
+python -m analysis.paper ablation
+python -m analysis.paper ablation --panels lr mlp-lr-discount --runs 20 --points 10
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Literal
 
 from analysis import output, plots, transitions
 from analysis.command_line.options import PictureOptions, SparseOptions
-from analysis.command_line.parsing import run_command
 from analysis.command_line.result_files import write_result_and_picture
 from analysis.output.tables import Column, output_table
 from dynamics.settings import SettingsError
@@ -114,7 +113,3 @@ def _columns(seed: int) -> list[Column]:
         Column("> .98", "count_above_0.98"),
         Column("test > .98 %", "above_0.98", digits=1, interval="bounds", scale=100),
     ]
-
-
-if __name__ == "__main__":
-    run_command(main, Options, "analysis.ablation")

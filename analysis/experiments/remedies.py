@@ -1,7 +1,7 @@
-"""Interventions against loss spikes: the runs of a trajectory trained again with one
-setting changed (VC section 4.3).
+"""Interventions against loss spikes: runs trained again with one setting changed (VC
+section 4.3).
 
-python -m analysis.remedies RUN.nc
+python -m analysis.paper remedies RUN.nc
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from analysis import plots, transitions
 from analysis.command_line.analysis import Analysis
+from analysis.command_line.analysis_command import command_arguments, measure_files
 from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
 
@@ -47,6 +48,7 @@ class Remedies(Analysis):
     """Weight decays of the assemblers, decoupled from the gradient as in AdamW."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
+    program = "analysis.remedies"
     title = "Remedies of loss spikes"
     columns = (
         Column("remedy", "remedy"),
@@ -84,5 +86,5 @@ class Remedies(Analysis):
         return plots.plot_interventions(result)
 
 
-if __name__ == "__main__":
-    Remedies.main()
+Options = command_arguments(Remedies)
+main = measure_files

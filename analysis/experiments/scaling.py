@@ -1,8 +1,8 @@
 """How the formation of circles depends on the number of tokens: finite-size scaling of
 its transition.
 
-python -m analysis.scaling
-python -m analysis.scaling --n 7 17 59 --values 1 1.5 2 --runs 100
+python -m analysis.paper scaling
+python -m analysis.paper scaling --n 7 17 59 --values 1 1.5 2 --runs 100
 """
 
 import dataclasses
@@ -11,7 +11,6 @@ from typing import Literal
 
 from analysis import output, plots, structures
 from analysis.command_line.options import PictureOptions
-from analysis.command_line.parsing import run_command
 from analysis.command_line.result_files import write_result_and_picture
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 
@@ -124,7 +123,3 @@ def main(options: Options) -> None:
         file=options.log,
     )
     print("\n" + structures.scaling_conclusion(result), file=options.log)
-
-
-if __name__ == "__main__":
-    run_command(main, Options, "analysis.scaling")

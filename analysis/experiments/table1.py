@@ -1,7 +1,7 @@
 """CA table 1: circles, accuracy and imperfections of networks trained at four weight
 decays.
 
-python -m analysis.table1
+python -m analysis.paper table1
 """
 
 import dataclasses
@@ -10,7 +10,6 @@ import tyro
 
 from analysis import structures
 from analysis.command_line.options import TableOptions
-from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
 
 
@@ -46,7 +45,3 @@ def main(options: Options) -> None:
     structures.print_ca_table(
         [structures.ca_table_row(ensemble) for _, ensemble in ensembles], options.csv
     )
-
-
-if __name__ == "__main__":
-    run_command(main, Options, "analysis.table1")

@@ -1,7 +1,7 @@
 """CA table 2: circles, grids and imperfections of particles at three alignment
 constants.
 
-python -m analysis.table2 --runs 1000
+python -m analysis.paper table2 --runs 1000
 """
 
 import dataclasses
@@ -10,7 +10,6 @@ import tyro
 
 from analysis import structures
 from analysis.command_line.options import TableOptions
-from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
 
 
@@ -43,7 +42,3 @@ def main(options: Options) -> None:
     structures.print_ca_table(
         [structures.ca_table_row(ensemble) for _, ensemble in ensembles], options.csv
     )
-
-
-if __name__ == "__main__":
-    run_command(main, Options, "analysis.table2")

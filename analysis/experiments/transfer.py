@@ -1,7 +1,7 @@
 """Transfer of circuits to larger vocabularies: trained from scratch against finetuned
 (VC figure 9).
 
-python -m analysis.transfer
+python -m analysis.paper transfer
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from analysis.clustering_heads.transfer_design import (
     check_transfer_design,
 )
 from analysis.command_line.options import PictureOptions, SparseOptions
-from analysis.command_line.parsing import run_command
 from analysis.command_line.result_files import write_result_and_picture
 
 
@@ -71,7 +70,3 @@ def main(options: Options) -> None:
         "\n" + clustering_heads.format_transfer_by_clusters(result, ideal),
         file=options.log,
     )
-
-
-if __name__ == "__main__":
-    run_command(main, Options, "analysis.transfer")

@@ -1,14 +1,13 @@
 """CA figure 6: size of the hidden weights and biases against weight decay, and their
 alignment with pair sums.
 
-python -m analysis.weights
+python -m analysis.paper weights
 """
 
 import dataclasses
 
 from analysis import forces, output, plots
 from analysis.command_line.options import PictureOptions
-from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
 
 
@@ -73,7 +72,3 @@ def main(options: Options) -> None:
     print(f"picture     {picture}", file=options.log)
     rows = output.make_table(forces.weight_rows(by_decay, by_structure))
     output.output_table(rows, forces.WEIGHT_COLUMNS, options.csv)
-
-
-if __name__ == "__main__":
-    run_command(main, Options, "analysis.weights")

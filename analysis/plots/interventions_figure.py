@@ -1,4 +1,4 @@
-"""Figure of the command `remedies`: the effects of each intervention on the same
+"""Figure of the experiment remedies: the effects of each intervention on the same
 runs."""
 
 import numpy as np

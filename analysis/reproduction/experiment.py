@@ -167,7 +167,7 @@ class Experiment:
     version: int = 1
     """Increased when a change alters what is measured"""
     command: str = ""
-    """Another command that shows more, such as python -m analysis.table1"""
+    """Another command that shows more, such as python -m analysis.paper table1"""
     claims: tuple[Claim, ...] = ()
     """The claims that it tests"""
 

@@ -17,7 +17,7 @@ from dynamics import SparseSettings, open_trajectory, run_path, simulate
 from dynamics.trajectory.success import successful_runs
 
 TRANSFER = (
-    "analysis.transfer --length 6 --sparsity 2 --data 60 --hidden 6 --batch 16"
+    "analysis.paper transfer --length 6 --sparsity 2 --data 60 --hidden 6 --batch 16"
     " --lr 0.02 --runs 6 --epochs 60 --vocabs"
 )
 BASE = SparseSettings(length=6, sparsity=2, data=60, hidden=6, batch=16, lr=0.02)

@@ -166,7 +166,7 @@ def test_rows_of_weight_decays_and_of_structures():
 # -------------------------------------------------------------------------- the command
 
 
-WEIGHTS = "analysis.weights --runs 2 --epochs 30 --n 5 --hidden 6 --weight-decays"
+WEIGHTS = "analysis.paper weights --runs 2 --epochs 30 --n 5 --hidden 6 --weight-decays"
 
 
 def test_the_command(output_of):

@@ -341,7 +341,7 @@ def ca6(data: FigureData) -> DrawnFigure:
 def _networks(
     weight_decay: float, dim: int = 2, runs: int = 100, every: int | None = None
 ) -> RequiredRuns:
-    """Networks of CA's recipe. `analysis.table1` uses the same runs."""
+    """Networks of CA's recipe. The experiment table1 uses the same runs."""
     settings = ModularSettings(weight_decay=weight_decay, dim=dim)
     return RequiredRuns(settings, runs, every=every)
 

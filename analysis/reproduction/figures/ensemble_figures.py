@@ -60,7 +60,9 @@ def _find_or_run_ablations(sizes: SizeOverrides) -> xr.Dataset:
 
 
 ABLATIONS = RequiredResult(
-    "Ablations of VC's training recipe", "analysis.ablation", _find_or_run_ablations
+    "Ablations of VC's training recipe",
+    "analysis.paper ablation",
+    _find_or_run_ablations,
 )
 
 
@@ -125,7 +127,9 @@ def _find_or_run_transfers(sizes: SizeOverrides) -> xr.Dataset:
     return run_transfer(transfer_design(sizes), sys.stdout)[0]
 
 
-TRANSFERS = RequiredResult(TRANSFER_TITLE, "analysis.transfer", _find_or_run_transfers)
+TRANSFERS = RequiredResult(
+    TRANSFER_TITLE, "analysis.paper transfer", _find_or_run_transfers
+)
 
 
 def vc9(data: FigureData) -> DrawnFigure:

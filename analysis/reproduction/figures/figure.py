@@ -26,7 +26,7 @@ class RequiredResult:
     title: str
     """The attribute `title` of the result's file"""
     command: str
-    """The command that computes it, such as analysis.transfer"""
+    """The command that computes it, such as analysis.paper transfer"""
     make: Callable[[SizeOverrides], xr.Dataset]
 
 

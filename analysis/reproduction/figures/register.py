@@ -3,6 +3,7 @@
 import re
 import textwrap
 
+from analysis.command_line.command_list import EXPERIMENTS
 from analysis.reproduction.experiment import RequiredRuns
 from analysis.reproduction.figures import (
     attention_figures,
@@ -51,16 +52,18 @@ def get_paper_figure(name: str) -> PaperFigure:
         if figure.name.replace("-", "") == letters:
             return figure
     names = ", ".join(figure.name for figure in PAPER_FIGURES)
-    raise SettingsError("figure", name, f"one of {names}")
+    experiments = ", ".join(EXPERIMENTS)
+    allowed = f"one of {names}; or, before all options, one of {experiments}"
+    raise SettingsError("figure", name, allowed)
 
 
 def format_figure_list() -> str:
     """A list of all figures: the runs that each needs, how long these take to compute,
     and what the figure shows."""
-    lines = [f"{'figure':11}{'in the paper':16}{'needs':22}to make"]
+    lines = [f"{'figure':11}{'in the paper':16}{'needs':25}to make"]
     for figure in PAPER_FIGURES:
         needs = _format_required_runs(figure)
-        lines.append(f"{figure.name:11}{figure.source:16}{needs:22}{figure.cost}")
+        lines.append(f"{figure.name:11}{figure.source:16}{needs:25}{figure.cost}")
         lines += textwrap.wrap(
             figure.shows, 100, initial_indent=" " * 8, subsequent_indent=" " * 8
         )
@@ -69,8 +72,7 @@ def format_figure_list() -> str:
 
 LEGEND = """needs: system and number of runs, unless files are given; existing runs are read from runs/
 to make: time to compute missing runs on two cores; --runs and --epochs give smaller ensembles
-python -m analysis.table1 and analysis.table2 reproduce CA tables 1 and 2; the two algorithms of CA appendix A are in
-analysis/structures/circles_and_grids.py, and appendix B is figure 6"""
+the two algorithms of CA appendix A are in analysis/structures/circles_and_grids.py, and appendix B is figure 6"""
 
 
 def _format_required_runs(figure: PaperFigure) -> str:

@@ -129,6 +129,6 @@ FIGURE_6 = Experiment(
     default=Sizing(1, {"runs": 1000, "every": 1000}),
     ensembles=ensembles,
     version=3,
-    command="python -m analysis.weights",
+    command="python -m analysis.paper weights",
     claims=(LIMITS, HALT),
 )

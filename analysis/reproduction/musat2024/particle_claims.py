@@ -141,6 +141,6 @@ TABLE_2 = Experiment(
     ensembles=ensembles,
     depends={"starts": GRID_SEARCH_STARTS},
     version=2,
-    command="python -m analysis.table2 --runs 1000",
+    command="python -m analysis.paper table2 --runs 1000",
     claims=(*ROWS, STRUCTURES),
 )

@@ -273,6 +273,6 @@ TABLE_1 = Experiment(
     ensembles=networks.ensembles,
     depends={"shuffles": SHUFFLES, "starts": GRID_SEARCH_STARTS},
     version=2,
-    command="python -m analysis.table1",
+    command="python -m analysis.paper table1",
     claims=(*ROWS, STRUCTURES, CLUSTERS, DETECTION),
 )

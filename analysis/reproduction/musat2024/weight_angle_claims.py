@@ -113,6 +113,6 @@ WEIGHT_ANGLES = Experiment(
     ensembles=ensembles,
     depends={"directions": DIRECTIONS},
     version=2,
-    command="python -m analysis.weights",
+    command="python -m analysis.paper weights",
     claims=(ALIGNMENT,),
 )

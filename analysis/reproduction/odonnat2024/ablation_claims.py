@@ -29,7 +29,7 @@ from dynamics.sweeps.design import SweepDesign
 
 
 def _designs(params: Params, device: str = "auto") -> dict[str, SweepDesign]:
-    """The sweeps of `analysis.ablation`, whose runs are used here too."""
+    """The sweeps of the experiment ablation, whose runs are used here too."""
     settings = SparseSettings(**params.get("settings", {}))
     sizes = {name: params[name] for name in ("points", "max_hidden", "runs")}
     return plan_ablation(
@@ -162,6 +162,6 @@ ABLATION = Experiment(
     full=Sizing(15, {"runs": 100, "points": 20, "max_hidden": 10000}),
     ensembles=ensembles,
     version=2,
-    command="python -m analysis.ablation --max-hidden 1000",
+    command="python -m analysis.paper ablation --max-hidden 1000",
     claims=(REGULARITY,),
 )

@@ -270,6 +270,6 @@ FINETUNING = Experiment(
         "success": SUCCESS_ACCURACY,
     },
     version=2,
-    command="python -m analysis.transfer --runs 250 --vocabs 3",
+    command="python -m analysis.paper transfer --runs 250 --vocabs 3",
     claims=(SIX_CLUSTERS_ONLY, INVARIANCES_HELP, LIKE_INITIAL),
 )

@@ -125,6 +125,6 @@ REMEDIES = Experiment(
     default=Sizing(15, {"runs": 100}),
     ensembles=ensembles,
     depends={"rule": DEFAULT_DETECTION},
-    command="python -m analysis.remedies RUN.nc",
+    command="python -m analysis.paper remedies RUN.nc",
     claims=(SMOOTHING, OTHER_REMEDIES),
 )

@@ -35,7 +35,7 @@ SCRATCH, LONG, FINETUNED = TRANSFER_KINDS[:3]
 
 
 def experiment_design(params: Params) -> TransferDesign:
-    """The ensembles of the experiment; `python -m analysis.transfer` reads and writes
+    """The ensembles of the experiment; `analysis.paper transfer` reads and writes
     the same files."""
     settings = SparseSettings(**params.get("settings", {}))
     epochs = params.get("epochs", TransferDesign.epochs)
@@ -194,6 +194,6 @@ VOCABULARIES = Experiment(
     default=Sizing(320, {"runs": 250, "vocabs": [3, 4, 5, 6, 7, 8, 9, 10]}),
     ensembles=ensembles,
     depends={"success": SUCCESS_ACCURACY},
-    command="python -m analysis.transfer --runs 250",
+    command="python -m analysis.paper transfer --runs 250",
     claims=(FINETUNED_BETTER, NOTHING_ABOVE_4),
 )

@@ -103,6 +103,6 @@ EXPERIMENT = Experiment(
     measure,
     default=Sizing(2, {"sizes": [7, 13, 17, 23, 43], "runs": 100, "steps": 400}),
     ensembles=ensembles,
-    command="python -m analysis.scaling",
+    command="python -m analysis.paper scaling",
     claims=(SCALING,),
 )

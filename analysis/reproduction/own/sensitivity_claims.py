@@ -133,6 +133,6 @@ SENSITIVITY = Experiment(
     ensembles=ensembles,
     depends={"changes": CHANGES},
     version=2,
-    command="python -m analysis.table2 --runs 1000 --repulsion-balance count",
+    command="python -m analysis.paper table2 --runs 1000 --repulsion-balance count",
     claims=(RISE,),
 )

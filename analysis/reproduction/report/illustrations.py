@@ -205,5 +205,8 @@ def _transfers_exist(sizes: SizeOverrides) -> bool:
     )
 
 
-RESULTS = {"analysis.ablation": _ablations_exist, "analysis.transfer": _transfers_exist}
+RESULTS = {
+    "analysis.paper ablation": _ablations_exist,
+    "analysis.paper transfer": _transfers_exist,
+}
 """Whether all runs exist from which another command computes its result."""

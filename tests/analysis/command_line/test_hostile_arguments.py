@@ -3,14 +3,11 @@ stderr, exit code 1 or 2, nothing written."""
 
 import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-import analysis
-import sims
 from analysis import clustering_heads
 from analysis.command_line.help_texts import option_kinds
 from dynamics import (
@@ -24,13 +21,8 @@ from dynamics import (
 )
 from dynamics.sweeps import load_script
 from sims.command_line.sweep_options import script_sweep_options
-from tests.commands import arguments_of
+from tests.commands import COMMANDS, arguments_of
 
-COMMANDS = [
-    f"{package.__name__}.{path.stem}"
-    for package in (sims, analysis)
-    for path in sorted(Path(package.__file__).parent.glob("[!_]*.py"))
-]
 HOSTILE = [
     *("nan", "inf", "-inf", "1e400", "0", "-1", "18446744073709551616", "-", "--"),
     *("", " ", "\n", "a\nb.nc", "\N{SNOWMAN}.nc", "\udcff.nc", "%s{}", "x" * 300),
@@ -45,7 +37,7 @@ FIRST_WORDS = {
     "analysis.activations": "r.nc",
     "analysis.explore": "",
     "analysis.paper": "ca2",
-    **dict.fromkeys(("analysis.circuits", "analysis.remedies"), "s.nc"),
+    **dict.fromkeys(("analysis.circuits", "analysis.paper remedies"), "s.nc"),
     **dict.fromkeys(("analysis.sparsity", "analysis.spikes"), "s.nc"),
 }
 """What stands before the options, if it is not the trajectory of a network."""

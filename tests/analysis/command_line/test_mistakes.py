@@ -27,7 +27,7 @@ VALUES = {
         " bogus, --device cuda, --out picture.png"
     ),
     "sims.modular --n 5": "--epochs -1",
-    "analysis.ablation": (
+    "analysis.paper ablation": (
         "--panels, --panels depth, --points 0, --points 1001, --max-hidden 9,"
         " --max-hidden 10001, --epochs 0, --epochs 9999999999999999, --lr nan,"
         " --scheduler here --panels lr, --out a.png"
@@ -62,16 +62,16 @@ VALUES = {
     "analysis.frame data.png": "--out data.png",
     "analysis.gradients p.nc": "--run 3",
     "analysis.pair_law n.nc": "--frames 3",
-    "analysis.scaling": (
+    "analysis.paper scaling": (
         "--n, --n 2, --n 7 7, --values, --values 0.0 1.0, --runs 1 2, --runs 0,"
         " --length 0, --every 0, --step-size 0.0, --system sparse, --scheduler here --n"
         " 5, --out a.png"
     ),
     "analysis.sparsity s.nc": "--runs 0",
     "analysis.spikes s.nc": "--most 0",
-    "analysis.table1 --n 5": "--epochs -1",
-    "analysis.transfer": "--vocabs 2, --vocabs, --epochs 0, --out result.txt, --runs 0",
-    "analysis.weights": (
+    "analysis.paper table1 --n 5": "--epochs -1",
+    "analysis.paper transfer": "--vocabs 2, --vocabs, --epochs 0, --out result.txt, --runs 0",
+    "analysis.paper weights": (
         "--weight-decay 0.3, --weight-decays, --weight-decays -1.0 0.1, --epochs 0,"
         " --runs 0"
     ),
@@ -123,13 +123,13 @@ MESSAGES = [
     ),
     ("sims.sweep particles --fa 1 many", "--fa: found 1 many, allowed is a number"),
     (
-        "analysis.ablation --start a.nc",
+        "analysis.paper ablation --start a.nc",
         "--start: found an option that does not exist here",
     ),
-    ("analysis.ablation --folder ''", "--folder: found no name"),
+    ("analysis.paper ablation --folder ''", "--folder: found no name"),
     ("analysis.audit n.nc n.nc", "TRAJECTORIES: found n.nc n.nc, allowed is each file"),
     ("analysis.audit n.nc five.nc --x dim", "--x: found dim, allowed is n or hidden"),
-    ("analysis.ablation --data 16", "--batch: found 32"),
+    ("analysis.paper ablation --data 16", "--batch: found 32"),
     (
         "analysis.compare",
         "FIRST: found no value, allowed is a trajectory file, such as",
@@ -182,7 +182,7 @@ FILES = {
         " none.nc, events none.nc, formation none.nc, sparsity none.nc, spikes none.nc"
     ),
     "p.nc: attribute system: found particles, expected sparse": (
-        "circuits p.nc, remedies p.nc, sparsity p.nc, spikes p.nc"
+        "circuits p.nc, paper remedies p.nc, sparsity p.nc, spikes p.nc"
     ),
     "attribute system: found particles, expected modular, transformer, or a model": (
         "audit p.nc, audit n.nc p.nc"
@@ -226,7 +226,7 @@ FILES = {
         "circuits s.nc seeds.nc"
     ),
     "gap.nc: seeds are not consecutive": "compare gap.nc",
-    "branch.nc: a branch or selection": "remedies branch.nc",
+    "branch.nc: a branch or selection": "paper remedies branch.nc",
     ".: is a folder": "compare .",
     "": "compare ''",
 }

@@ -1,21 +1,14 @@
 """Command lines as a user types them: help and mistakes."""
 
-import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
 import pytest
 
-import analysis
-import sims
-from analysis.command_line.command_list import ANALYSIS_GROUPS
-
-COMMANDS = [
-    f"{package.__name__}.{path.stem}"
-    for package in (sims, analysis)
-    for path in pathlib.Path(package.__file__).parent.glob("[!_]*.py")
-]
+from analysis.command_line.command_list import ANALYSIS_GROUPS, EXPERIMENTS
+from tests.commands import COMMANDS
 
 
 def finished(words, environment):
@@ -27,11 +20,12 @@ def finished(words, environment):
 
 @pytest.mark.parametrize("program", COMMANDS)
 def test_help_is_plain_and_imports_nothing_heavy(environment, program):
+    module, *words = [*program.split(), "--help"]
     code = f"""
 import runpy, sys
-sys.argv = ["x", "--help"]
+sys.argv = ["x", *{words}]
 try:
-    runpy.run_module("{program}", run_name="__main__", alter_sys=True)
+    runpy.run_module("{module}", run_name="__main__", alter_sys=True)
 except SystemExit as end:
     assert end.code == 0
 heavy = {{"numba", "numpy", "xarray", "scipy", "pandas.core", "matplotlib", "torch", "netCDF4", "distributed"}}
@@ -43,6 +37,18 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
     assert not re.search(r"\{None|None is|default: None|default: \)", done.stdout)
     for paper, source in (("CA", "arXiv 2408.09414"), ("VC", "arXiv 2410.24050")):
         assert bool(re.search(rf"\b{paper}\b", done.stdout)) == (source in done.stdout)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_former_name_says_the_present_one(name, typed, monkeypatch, capsys):
+    _, expected, _ = typed(f"analysis.paper {name}", "--help")
+    monkeypatch.setattr("sys.argv", ["x", "--help"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module(f"analysis.{name}", run_name="__main__", alter_sys=True)
+    assert not end.value.code
+    said, told = capsys.readouterr()
+    assert said == expected
+    assert told == f"analysis.{name} is now: python -m analysis.paper {name}\n"
 
 
 def test_a_reader_that_leaves_early_is_no_error(environment):

@@ -42,7 +42,7 @@ RUNS = {
 FOUR = "--runs 4 --frames 6"
 TINY = "--length 5 --sparsity 2 --data 60 --batch 16"
 ANALYSES = [
-    f"ablation --points 3 --max-hidden 20 {TINY} --runs 3 --epochs 2",
+    f"paper ablation --points 3 --max-hidden 20 {TINY} --runs 3 --epochs 2",
     "audit modular.nc",
     "circuits sparse.nc",
     "compare modular.nc particles.nc",
@@ -59,17 +59,17 @@ ANALYSES = [
     "overview sparse.nc --runs 4 --show loss speed rank",
     "pair_law modular.nc --runs 3",
     "progress transformer.nc",
-    "remedies few.nc --hidden 12 --assembler-decays 0.1",
-    "scaling --n 5 7 --values 1 2 --runs 6 --length 20",
+    "paper remedies few.nc --hidden 12 --assembler-decays 0.1",
+    "paper scaling --n 5 7 --values 1 2 --runs 6 --length 20",
     "sparsity sparse.nc",
     "spectral_density modular.nc --runs 1 --frames 3",
     "spikes sparse.nc",
-    f"transfer {TINY} --runs 4 --epochs 20 --vocabs 3 4",
+    f"paper transfer {TINY} --runs 4 --epochs 20 --vocabs 3 4",
     "weight_spectra sparse.nc --runs 4 --frames 6",
-    "weights --runs 4 --epochs 30 --n 5 --hidden 6 --weight-decays 0 1",
+    "paper weights --runs 4 --epochs 30 --n 5 --hidden 6 --weight-decays 0 1",
 ]
 MORE_ANALYSES = [
-    f"ablation --panels lr --points 3 {TINY} --runs 1 --epochs 2",
+    f"paper ablation --panels lr --points 3 {TINY} --runs 1 --epochs 2",
     "activations mine0.nc mine1.nc --frames 5",
     "audit modular.nc transformer.nc",
     "audit transformer.nc",
@@ -83,7 +83,7 @@ MORE_ANALYSES = [
     "gradients modular.nc",
     "landscape modular.nc --points 9 --plane random",
     "landscape modular.nc --points 9 --plane lines",
-    "scaling --n 3 4 5 6 7 8 9 10 11 12 13 --values 1 2 --runs 4 --length 20",
+    "paper scaling --n 3 4 5 6 7 8 9 10 11 12 13 --values 1 2 --runs 4 --length 20",
 ]
 """Other data for the same figures, and what takes long; with `make test-all`."""
 SIMULATIONS = [

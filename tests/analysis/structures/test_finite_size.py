@@ -104,7 +104,7 @@ def test_the_design_has_each_size_with_its_runs():
 
 def test_the_command_measures_what_single_simulations_give(typed):
     code, said, errors = typed(
-        "analysis.scaling", *LINE.split(), "--csv", "-", "--out", "s.nc"
+        "analysis.paper scaling", *LINE.split(), "--csv", "-", "--out", "s.nc"
     )
     assert code == 0, errors
     rows = list(csv.DictReader(io.StringIO(said)))
@@ -143,7 +143,7 @@ def test_the_command_measures_what_single_simulations_give(typed):
 
 
 def test_finished_points_are_found_and_others_are_left_out(typed, tmp_path):
-    words = ["analysis.scaling", *LINE.split()]
+    words = ["analysis.paper scaling", *LINE.split()]
     code, _, errors = typed(*words, "--finished")
     assert code == 2
     assert "--finished: found no finished point" in errors

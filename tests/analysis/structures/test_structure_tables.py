@@ -49,7 +49,7 @@ def test_printed_rows_are_of_the_papers_settings_only():
 
 
 def test_table_1_and_its_csv(typed):
-    words = ("analysis.table1", "--runs", 4, "--epochs", 30, "--n", 5)
+    words = ("analysis.paper table1", "--runs", 4, "--epochs", 30, "--n", 5)
     assert "in the paper" not in typed(*words)[1]  # whose settings are others
     rows = list(csv.DictReader(typed(*words, "--csv", "-")[1].splitlines()))
     assert [float(row["weight_decay"]) for row in rows] == [0, 0.3, 0.6, 1]

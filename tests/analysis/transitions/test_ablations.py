@@ -12,8 +12,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.image import imread
 from numpy.testing import assert_allclose, assert_array_equal
 
-from analysis.ablation import Options, main
 from analysis.command_line.options import SparseOptions
+from analysis.experiments.ablation import Options, main
 from analysis.plots.ablation_figure import plot_ablation
 from analysis.statistics.intervals import mean_interval
 from analysis.transitions import ablations

@@ -110,8 +110,9 @@ def test_mcnemar_counts_the_runs_that_change():
 def test_the_command(output_of):
     simulate(SMALL, runs=3, steps=40 * SMALL.epoch_steps, out="a.nc")
     words = ("a.nc", "--hidden", 12, "--assembler-decays", 0.1)
-    out = output_of("analysis.remedies", *words, "--csv", "t.csv")
+    out = output_of("analysis.paper remedies", *words, "--csv", "t.csv")
     with xr.open_dataset("a-remedies.nc") as result:
+        assert result.attrs["result_of"] == "analysis.remedies"
         assert result["remedy"].values.tolist() == [
             interventions.UNCHANGED,
             "smooth norm",
@@ -120,7 +121,7 @@ def test_the_command(output_of):
         ]
     again = [
         line
-        for line in output_of("analysis.remedies", *words).splitlines()
+        for line in output_of("analysis.paper remedies", *words).splitlines()
         if "sparse-" in line
     ]
     assert again == [line for line in out.splitlines() if "sparse-" in line]
@@ -152,6 +153,6 @@ def test_finetuned_runs_are_not_made_wider(output_of):
         steps=40,
         out="b.nc",
     )
-    out = output_of("analysis.remedies b.nc --assembler-decays")
+    out = output_of("analysis.paper remedies b.nc --assembler-decays")
     assert "smooth norm" in out
     assert "h = " not in out

@@ -325,7 +325,7 @@ REFUSED = {
     "ca3 particles.nc": "particles.nc: particles, N = 7, f_a = 1, expected a run of modular",
     "ca1 dim3.nc": "D = 3, expected a run of modular with dim 2",
     "vc10 finetuned.nc heads.nc": "began at other weights",
-    "vc6 heads.nc": "expected a result of analysis.ablation",
+    "vc6 heads.nc": "expected a result of analysis.paper ablation",
     "vc9 ablation.nc": "“Ablations of VC's training recipe”, expected a result",
     "vc13 heads2.nc": "found no spike",
     "vc5 heads2.nc": "found no run with two drops",
