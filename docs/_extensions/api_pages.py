@@ -90,6 +90,8 @@ def section_title(value: object) -> str:
     """The section of a package's page in which an object stands: the group of an
     analysis, or the subject of its module."""
     module = value.__module__
+    if module.startswith("analysis.experiments."):
+        return "Analyses: experiments of the papers"
     for group, names in ANALYSIS_GROUPS.items():
         if module.removeprefix("analysis.") in names:
             return f"Analyses: {group[0].lower()}{group[1:]}"
