@@ -107,7 +107,7 @@ def spectrum_ends(
     which : {"LA", "BE"}
         The largest ones, or both ends.
     tolerance : float
-        Residual |H v - lambda v| of an eigenpair, relative to the largest magnitude of
+        Residual ``|H v - lambda v|`` of an eigenpair, relative to the largest magnitude of
         an eigenvalue.
     basis : int
         Number of vectors that Lanczos keeps.

@@ -28,7 +28,7 @@ try:
     runpy.run_module("{module}", run_name="__main__", alter_sys=True)
 except SystemExit as end:
     assert end.code == 0
-heavy = {{"numba", "numpy", "xarray", "scipy", "pandas.core", "matplotlib", "torch", "netCDF4", "distributed"}}
+heavy = {{"numba", "numpy._core", "xarray", "scipy", "pandas.core", "matplotlib", "torch", "netCDF4", "distributed"}}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     done = finished([sys.executable, "-c", code], {**environment, "COLUMNS": "500"})
