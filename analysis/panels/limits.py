@@ -107,7 +107,7 @@ def panel_limits(
 
 def _usual_frames(low: np.ndarray, high: np.ndarray, diverged: bool) -> np.ndarray:
     """The frames that define the limits, (frame,) bool, by how far each reaches from
-    the median centre."""
+    the median centre, or from the first one of a diverged run."""
     centres = low / 2 + high / 2
     middle = centres[0] if diverged else np.median(centres, axis=0)
     reach = np.maximum(middle - low, high - middle).max(axis=1)

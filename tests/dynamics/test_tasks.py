@@ -16,6 +16,7 @@ from dynamics.tasks import (
     operation_splits,
     operation_table,
     sample_sequences,
+    sparse_splits,
 )
 from tests import naive
 
@@ -39,6 +40,14 @@ def test_operations_modulo_p_are_those_of_python():
         assert table.tolist() == [
             [operation(a, b) % 7 for b in range(7)] for a in range(7)
         ]
+
+
+def test_unseen_is_a_split_where_twenty_unseen_sequences_are_expected():
+    for data, splits in ((990, 3), (1000, 2)):
+        expected = data * (1 - 2.0**-8) ** data
+        assert (expected >= 20) == (splits == 3)
+        settings = SparseSettings(length=8, data=data)
+        assert sparse_splits(settings) == ("train", "test", "unseen")[:splits]
 
 
 @pytest.mark.parametrize(

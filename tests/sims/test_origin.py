@@ -64,7 +64,9 @@ def test_sparse_transfers_and_changes_of_the_batch_from_the_command_line(
     assert (int(trajectory["step"][-1]), float(trajectory["epoch"][-1])) == (34, 4)
 
 
-@pytest.mark.parametrize("flag", ["--only-successful", "--only_successful"])
+@pytest.mark.parametrize(
+    "flag", ["--only-successful", "--no-only-successful --only_successful"]
+)
 def test_all_successful_runs_are_taken(simulated, flag, monkeypatch):
     for module in ("dynamics.trajectory", "dynamics.training.finetuning"):
         monkeypatch.setattr(

@@ -229,6 +229,10 @@ def test_gradient_descent_shortens_only_steps_that_raise_the_loss(row):
     losses = [float(bowl(rows[0])) for rows in steep.rows]
     assert (np.diff(losses) <= 0).all()
     assert losses[-1] < 0.01 * losses[0]
+    moves = steep.rows.diff(dim=0)[:, 0]
+    slopes = torch.stack([grad(bowl)(rows[0]) for rows in steep.rows[:-1]])
+    assert_allclose(moves, -np.diff(steep.time, axis=0) * slopes.numpy(), atol=1e-12)
+    assert (moves == 0).all(dim=1).any()  # a rejected step takes no time
 
 
 def test_small_perturbations_of_the_fixed_point_decay(rest):

@@ -14,6 +14,7 @@ from bokeh.models import Column
 
 from analysis.explorer import OpenFiles, catalogue, codec, streaming
 from analysis.explorer.bokeh_panels import (
+    make_bokeh_panel,
     palette_pixels,
     panel_heading,
     pixel_palette,
@@ -29,8 +30,11 @@ from analysis.explorer.view_settings import (
 )
 from analysis.panels import (
     Arrows,
+    Curves,
+    EventMark,
     Image,
     Map,
+    Panel,
     Points,
     Scene,
     panel_names,
@@ -187,12 +191,28 @@ def test_edges_of_a_map_are_where_neighbours_differ():
     np.testing.assert_array_equal(pixels, expected)
 
 
+@pytest.mark.parametrize(("log", "lowest"), [(False, 80.0), (True, 10**1.6)])
+def test_events_are_ticks_in_the_upper_tenth_of_their_panel(log, lowest):
+    curves = Curves(np.arange(5), np.full((1, 5), 9.0), BLACK[:1], ("loss",))
+    limits = {"x": (0, 4), "y": (1e-2, 1e2)}
+    panel = Panel("loss", "loss", (curves,), **limits, equal=False, log=log)
+    scene = replace(
+        made_up(np.arange(5)), detect_events=lambda: (EventMark("drop", 1, 2, 3),)
+    )
+    plot = make_bokeh_panel(panel, {}, scene).plot
+    (ticks,) = [glyph for glyph in plot.renderers if "y0" in glyph.data_source.data]
+    data = ticks.data_source.data
+    assert (data["x0"].tolist(), data["x1"].tolist()) == ([2], [2])
+    assert ticks.glyph.y1 == 1e2
+    assert lowest < data["y0"][0] < 1e2
+
+
 # ------------------------------------------------------------------------ the time line
 
 
 def made_up(steps, unit="step", every=1.0):
     steps = np.asarray(steps)
-    return Scene("made up", steps, steps / every, unit, (), lambda frames, names: {})
+    return Scene("made up", steps, steps / every, unit, ())
 
 
 def test_two_runs_share_epochs_or_relative_time():

@@ -8,8 +8,8 @@ from dynamics.tasks import all_pairs
 
 
 def planted_force(sums, right, p, q):
-    """Repulsion 1 / r^p of different classes and attraction r^q of the same class, in
-    plain loops."""
+    """Repulsion 1 / r^p of different classes, attraction r^q of the same class, and
+    alignment with the pair sums in the same half-space, in plain loops."""
     force = np.zeros_like(sums)
     for ij in range(len(sums)):
         for kl in range(len(sums)):
@@ -21,6 +21,9 @@ def planted_force(sums, right, p, q):
                     if right[ij] == right[kl]
                     else apart / r * 0.7 * r**-p
                 )
+            if ij != kl and sums[ij] @ sums[kl] > 0:
+                toward = sums[kl] / np.linalg.norm(sums[kl])
+                force[ij] += (0.4 if right[ij] == right[kl] else -0.3) * toward
     return force
 
 

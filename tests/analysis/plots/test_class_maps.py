@@ -21,6 +21,7 @@ from dynamics import (
     simulate,
     training_pairs,
 )
+from tests.analysis.plots.rendering import faults
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +170,17 @@ def test_six_runs_are_shown_and_named_by_seed():
     assert names.count("class map, correct:") == 6
     assert "6 of 7 runs" in [text.get_text() for text in figure.texts]
     assert figure.axes[-1].get_title().startswith("7 runs")
+
+
+def test_a_title_of_many_lines_has_room():
+    trajectory = trained(n=5, runs=7, record="metrics")
+    single = class_map_figure(trajectory, "title")
+    several = class_map_figure(trajectory, "a title of many words " * 20)
+    lines = several.get_suptitle().count("\n")
+    assert lines >= 2
+    line = several._suptitle.get_fontsize() / 72
+    assert several.get_figheight() >= single.get_figheight() + lines * line
+    assert faults(several) == []
 
 
 def test_a_diverged_run_is_labelled_and_metrics_alone_give_curves_alone():

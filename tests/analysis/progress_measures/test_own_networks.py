@@ -87,14 +87,13 @@ def test_another_operation_that_is_a_sum_of_renamed_numbers_is_measured_as_addit
     recorded = as_recorded(trajectory)
 
     def logits(parameters, pairs):
-        renamed = torch.stack([pairs[:, 0], -pairs[:, 1] % N], dim=1)
-        return model.logits(parameters, renamed)
+        return model.logits(parameters, pairs * torch.tensor([2, 3]) % N)
 
-    pairs = model.training_pairs() * [1, -1] % N
+    pairs = model.training_pairs() * [4, 5] % N  # 4 * 2 = 5 * 3 = 1 modulo 7
     other = dataclasses.replace(
         model,
         logits=logits,
-        operation=lambda a, b: (a - b) % N,
+        operation=lambda a, b: (2 * a + 3 * b) % N,
         training_pairs=lambda: pairs,
     )
     result = measure_progress(recorded, frames=2, model=other)

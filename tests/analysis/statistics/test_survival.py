@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from analysis.statistics.survival import kaplan_meier, logrank_p_value
 
@@ -52,6 +53,16 @@ def test_where_nothing_or_all_happened():
     assert np.isfinite(always.low).all()
     assert always.high[-1] > 0.5
     assert np.isnan(always.median.low)
+
+
+def test_bounds_without_an_event_and_without_a_waiting_run_are_binomial():
+    """One of five runs is censored before the others have their events."""
+    result = kaplan_meier(np.arange(1.0, 6), np.array([0, 1, 1, 1, 1], bool))
+    assert result.fraction.tolist() == [1, 1, 0.75, 0.5, 0.25, 0]
+    for place, waiting in ((0, 5), (1, 4)):
+        all_wait = binomtest(waiting, waiting).proportion_ci()
+        assert result.low[place] == pytest.approx(all_wait.low)
+    assert result.high[-1] == pytest.approx(binomtest(0, 4).proportion_ci().high)
 
 
 def test_the_interval_covers_the_median(generator):

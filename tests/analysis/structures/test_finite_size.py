@@ -180,6 +180,16 @@ def test_the_figure_has_a_curve_for_each_size():
     assert slope == pytest.approx(float(result["midpoint_power"][0]))
 
 
+def test_points_of_different_sizes_are_beside_each_other_at_their_setting():
+    result = made_up_result(-0.1, -0.3)
+    circles = plot_scaling(result).axes[0]
+    bars = [container.lines[0].get_xdata() for container in circles.containers]
+    shifts = np.array(bars, float) / result["fa"].values - 1
+    assert len(bars) == result.sizes["n"]
+    assert (np.diff(shifts, axis=0) > 0.005).all()
+    assert_allclose(shifts, 0, atol=0.05)  # neighbouring settings differ by 20% or more
+
+
 def test_fractions_that_do_not_reach_half_have_no_midpoint_and_are_drawn_against_n():
     result = made_up_result(-0.1, -0.3, largest=0.3)
     assert np.isnan(result["midpoint"]).all()

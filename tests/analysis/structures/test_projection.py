@@ -65,6 +65,22 @@ def test_limits_hold_all_frames_unless_few_reach_too_far(generator):
     )  # but not that of one that diverged
 
 
+def test_reach_is_from_where_the_points_usually_are(generator):
+    places = generator.uniform(-1, 1, (200, 30, 2))
+    places[0] += [50, 0]
+    places[100] -= [70, 0]  # hardly farther than the first frame
+    assert panel_limits(places).outside == 0
+    places[100] += [190, 0]  # more than twice as far
+    assert panel_limits(places).outside == 1 / 200
+
+
+def test_reach_in_a_diverged_run_is_from_where_it_started(generator):
+    places = generator.uniform(-1, 1, (200, 30, 2))
+    places[20:] += 1e6
+    assert panel_limits(places, diverged=True).x[1] < 2
+    assert panel_limits(places).outside == 0
+
+
 @pytest.mark.parametrize("count", [1, 2, 7, 200, 1001])
 @pytest.mark.parametrize("square", [True, False])
 def test_limits_that_follow_contain_all_points_and_change_smoothly(

@@ -42,6 +42,7 @@ from dynamics.sweeps.dask_backend import SweepError, compute_point
 from dynamics.trajectory import DIVERGED, DONE, closed_parts
 from dynamics.trajectory.description import FIRST_BACKEND
 from sims.command_line.sweep_options import design_from_options, sweep_options
+from sims.command_line.sweep_results import sweep_rows
 from tests.interruptions import interrupt_at
 
 SETTINGS = ParticleSettings(n=5)
@@ -151,6 +152,14 @@ def test_peaks_are_over_the_frames_before_a_run_diverged(diverging):
     for name in ("gradient_norm", "update_norm"):
         assert_array_equal(ended[f"lowest_{name}"], ended[f"peak_{name}"])
     assert np.isfinite(result["peak_gradient_norm"]).all()
+
+
+def test_means_of_a_point_leave_out_runs_that_have_diverged(diverging):
+    result = sweep(diverging, {"ga": [1.0, 2.0]}, runs=2, steps=30)
+    rows = sweep_rows(result, Path("runs"))
+    assert [(row["runs"], row["diverged"]) for row in rows] == [(2, 1)] * 2
+    means = [row["embedding_gradient_norm"] for row in rows]
+    assert_allclose(means, result["final_gradient_norm"].isel(run=0).values.ravel())
 
 
 INVALID_AXES = [

@@ -3,6 +3,7 @@ and what is refused."""
 
 import dataclasses
 import functools
+import itertools
 import re
 from pathlib import Path
 from unittest import mock
@@ -258,6 +259,16 @@ def test_embeddings_are_those_of_the_runs_in_the_title(name, drawn, opened):
         offsets = axes.collections[0].get_offsets()
         np.testing.assert_array_equal(offsets, last.isel(run=run))
         assert axes.get_title().startswith(f"run {run}: ")
+
+
+@pytest.mark.parametrize("name", [name for name in DRAWN if name.startswith("ca")])
+def test_panels_are_apart_and_within_the_figure(name, drawn):
+    boxes = [axes.get_position().extents for axes in drawn(name).figure.axes]
+    for left, bottom, right, top in boxes:
+        assert 0 <= left < right <= 1
+        assert 0 <= bottom < top <= 1
+    for one, other in itertools.combinations(boxes, 2):
+        assert (one[2:] <= other[:2]).any() or (other[2:] <= one[:2]).any()
 
 
 def visible_texts(figure):
