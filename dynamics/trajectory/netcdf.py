@@ -222,7 +222,7 @@ class StackedDatasets:
     def __init__(self, pieces: list[tuple[xr.Dataset, np.ndarray]], along: str) -> None:
         self.pieces = [(piece, keep) for piece, keep in pieces if len(keep)]
         self.along = along
-        self.template = self.pieces[-1][0]
+        self.template = pieces[-1][0]
 
     @property
     def length(self) -> int:

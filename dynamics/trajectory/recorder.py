@@ -422,9 +422,11 @@ class FileRecorder(MemoryRecorder):
                 )
             )
             groups = {
-                "": kept_entries([*frames[:-1], ended], "step", self.schedule.records),
-                "checkpoint": self.merge_states(states),
+                "": kept_entries([*frames[:-1], ended], "step", self.schedule.records)
             }
+            merged = self.merge_states(states)
+            if merged.length:
+                groups["checkpoint"] = merged
             write_sealed_file(self.path, groups, self.description.attrs, _check_opens)
 
     def merge_states(self, states: list[xr.Dataset]) -> StackedDatasets:

@@ -156,7 +156,7 @@ def test_evidence_path_depends_on_all_settings(monkeypatch):
     paths = [path(), path(runs=7), path(SMALL), path(version=3)]
     paths.append(path(depends={"moments": [20, 100]}))
     with monkeypatch.context() as patch:
-        patch.setattr(ParticleSystem, "numerics_version", 99)
+        patch.setattr(ParticleSystem.kind, "numerics_version", 99)
         paths.append(path())
     changed = SparseSettings(lr=0.001)
     with monkeypatch.context() as patch:

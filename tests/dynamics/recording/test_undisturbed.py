@@ -18,6 +18,7 @@ import dynamics
 from analysis import embedding_speed
 from analysis.linearization import SpectrumOptions, model_curvature
 from analysis.structures import on_normalised_time
+from dynamics.recording import model_recorder
 
 INPUTS = torch.linspace(-2, 2, 48).reshape(12, 4).sin()
 TARGETS = INPUTS.prod(1, keepdim=True)
@@ -343,10 +344,12 @@ def sgd(model):
         lambda model, best: model[1][0].reset_running_stats(),
     ],
 )
-@pytest.mark.parametrize("every", [1, 4])
+@pytest.mark.parametrize(("every", "in_parts"), [(1, False), (1, True), (4, False)])
 def test_weights_that_are_written_after_the_last_call_are_not_its_frame(
-    tmp_path, write, every
+    tmp_path, monkeypatch, write, every, in_parts
 ):
+    if in_parts:
+        monkeypatch.setattr(model_recorder, "FIRST_PART_SECONDS", 0.0)
     model, path = new_model({"batch norm"}), tmp_path / "m.nc"
     best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     expected = (
