@@ -140,13 +140,13 @@ class AttentionOverflowError(ValueError):
     """Attention scores whose exponentials leave the range of float64."""
 
 
-def _attention_factors(network: ClusteringHead, result: Weights) -> torch.Tensor:
+def _attention_factors(network: ClusteringHead, weights: Weights) -> torch.Tensor:
     """exp(score) of every position and token, up to a factor for each network: (...,
     position, token).
 
     The factor makes the sum over the positions of any sequence at least 1. Raises
     AttentionOverflowError."""
-    scores = (network.table(result) @ result["query"][..., None, :, None])[
+    scores = (network.table(weights) @ weights["query"][..., None, :, None])[
         ..., 0
     ] / network.settings.dim**0.5
     least = scores.amin(-1).amax(-1)[..., None, None]
@@ -159,7 +159,7 @@ def _attention_factors(network: ClusteringHead, result: Weights) -> torch.Tensor
 
 
 def batched_sequence_embeddings(
-    network: ClusteringHead, result: Weights, tokens: np.ndarray
+    network: ClusteringHead, weights: Weights, tokens: np.ndarray
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Sequence embeddings of many networks at once, and the denominators of their
     attention.
@@ -167,7 +167,7 @@ def batched_sequence_embeddings(
     Parameters
     ----------
     network : ClusteringHead
-    result : dict of tensors, (..., *shape)
+    weights : dict of tensors, (..., *shape)
         Float64 weights with any leading axes.
     tokens : array, (sequence, position)
 
@@ -183,8 +183,8 @@ def batched_sequence_embeddings(
     ------
     AttentionOverflowError
     """
-    attended = _attention_factors(network, result)[..., None]
-    values = network.table(result) @ result["value"].mT[..., None, :, :]
+    attended = _attention_factors(network, weights)[..., None]
+    values = network.table(weights) @ weights["value"].mT[..., None, :, :]
     terms = torch.cat([attended * values, attended], dim=-1).flatten(
         -3, -2
     )  # (..., position x token, axis + 1)
@@ -201,12 +201,15 @@ def batched_sequence_embeddings(
 
 
 def _class_logits(
-    network: ClusteringHead, result: Weights, xi: torch.Tensor
+    network: ClusteringHead, weights: Weights, xi: torch.Tensor
 ) -> torch.Tensor:
     """Logits of sequence embeddings (sequence, axis): (sequence, token)."""
     pieces = xi.split(max(1, _BATCH * 32 // network.settings.hidden))
     return torch.cat(
-        [network.transform(result, piece) @ result["embedding"].mT for piece in pieces]
+        [
+            network.transform(weights, piece) @ weights["embedding"].mT
+            for piece in pieces
+        ]
     )
 
 
@@ -300,28 +303,28 @@ def between_group_fraction(
 
 @torch.no_grad()
 def network_invariances(
-    network: ClusteringHead, result: Weights, at: InvarianceProbe | None = None
+    network: ClusteringHead, weights: Weights, at: InvarianceProbe | None = None
 ) -> dict[str, np.ndarray]:
     """The `INVARIANCE_VARIABLES` of one network, with float64 weights without leading
     axes. Raises ValueError."""
     s = network.settings
     at = at or invariance_probe(network.settings)
-    xi, divided = batched_sequence_embeddings(network, result, at.tokens)
-    scored = _class_logits(network, result, xi)
+    xi, divided = batched_sequence_embeddings(network, weights, at.tokens)
+    scored = _class_logits(network, weights, xi)
     x = xi.numpy()
     best = scored == scored.amax(-1, keepdim=True)
     target = torch.from_numpy(sparse_sum(at.tokens[at.base], s))
     hit = torch.gather(best[at.base], -1, target[:, None])[:, 0].double()
     hit = hit / best[at.base].sum(-1)
     predicted = scored.argmax(-1).numpy()
-    attended = _attention_factors(network, result)[:, : s.vocab].numpy()
+    attended = _attention_factors(network, weights)[:, : s.vocab].numpy()
     given = (attended / divided.numpy()[at.changed]).mean(axis=0)  # (position, token)
     own = (
         attended[np.arange(s.length), at.tokens[at.base]]
         / divided.numpy()[at.base, None]
     )
-    table = network.table(result)[:, : s.vocab]
-    values = (table @ result["value"].mT).numpy()
+    table = network.table(weights)[:, : s.vocab]
+    values = (table @ weights["value"].mT).numpy()
     shares = token_variance_fractions(x, at)
     others = s.vocab / (
         s.vocab - 1
@@ -441,7 +444,7 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
     """
     network = clustering_head_of(trajectory)
     step = int(trajectory["step"][-1]) if step is None else step
-    every = weights_at_step(trajectory, network, step)
+    weights = weights_at_step(trajectory, network, step)
     at = invariance_probe(network.settings)
     alive = not_diverged(trajectory, step)
     rows: list[dict[str, np.ndarray] | None] = []
@@ -452,11 +455,11 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
         disable=None,
         leave=False,
     ):
-        outcome = {name: value[run].double() for name, value in every.items()}
         rows.append(None)
         if alive[run]:
+            of_run = {name: value[run].double() for name, value in weights.items()}
             with run_error_context(trajectory, run):
-                rows[run] = network_invariances(network, outcome, at)
+                rows[run] = network_invariances(network, of_run, at)
     result = _labelled(rows, network.settings, at, trajectory["seed"].values, step)
     far = np.array([row is None for row in rows], bool) & alive
     meaning = dimensionless("whether attention scores are too far apart")

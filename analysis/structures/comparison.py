@@ -26,7 +26,7 @@ from analysis.statistics.intervals import (
     mean_interval,
 )
 from analysis.statistics.ranks import mann_whitney_p_value
-from analysis.statistics.resampling import mean_distance_between, mean_distance_within
+from analysis.statistics.resampling import mean_between_runs, mean_distance_within
 from analysis.structures import embedding_motion
 from analysis.structures.circles_and_grids import (
     circularity,
@@ -352,7 +352,7 @@ def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
         for side in COMPARED_SIDES
     ]
     rows.append(_row("shape distance within", within))
-    between = _within_unit(mean_distance_between(comparison["between"].values, paired))
+    between = _within_unit(mean_between_runs(comparison["between"].values, paired))
     rows.append(_row("shape distance between", [between, NO_INTERVAL]))
     return rows + (_paired_rows(comparison) if paired else [])
 
