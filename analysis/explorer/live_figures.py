@@ -61,8 +61,8 @@ class LivePanel:
         self.plot = made.plot
         self.layout = made.layout
         self.parts = {part["array"]: part for part in made.parts}
-        self.words = StatusLine()
-        self.layout.children.insert(1, self.words.layout)
+        self.text_line = StatusLine()
+        self.layout.children.insert(1, self.text_line.layout)
 
     def draw(self) -> None:
         """Show the current arrays."""
@@ -77,7 +77,7 @@ class LivePanel:
                 marks = mark_columns(values)
                 part["source"].patch({key: [(every, x)] for key, x in marks.items()})
 
-    def fit(self, places: np.ndarray) -> np.ndarray:
+    def fit_limits(self, places: np.ndarray) -> np.ndarray:
         """Adapt the limits, which are about the origin, to points, in large steps;
         returns the points."""
         furthest = float(np.abs(places).max(initial=0.0))
@@ -105,7 +105,7 @@ def token_panel(
     layers = [token_points("embedding", n, joined=True)]
 
     def arrays(panel: LivePanel) -> dict[str, np.ndarray]:
-        return {"embedding": panel.fit(positions())}
+        return {"embedding": panel.fit_limits(positions())}
 
     return LivePanel(
         name, title, layers, arrays, text, (-reach, reach), explanation=explanation
