@@ -196,7 +196,7 @@ class RunsPage:
             self._settle(run=first_run(entries))
         if others and (s.other_run is None or changed == ("other_file",)):
             of_same_file = s.other_file == s.file
-            free = [e.place for e in others if not of_same_file or e.place != s.run]
+            free = [e.run for e in others if not of_same_file or e.run != s.run]
             self._settle(other_run=free[0] if free else 0)
         return notes
 

@@ -298,12 +298,12 @@ def test_runs_are_grouped_and_sorted():
     assert entries[2].groups == ["diverged", "accuracy up to .98", "none"]
     assert catalogue.RunEntry(0, 0, "done").groups == []
     for order, expected in (
-        ("place", [0, 1, 2, 3]),
+        ("run", [0, 1, 2, 3]),
         ("accuracy", [3, 2, 1, 0]),
         ("spikes", [3, 0, 1, 2]),
     ):
         result = catalogue.sort_runs(entries, order)
-        assert [entry.place for entry in result] == expected
+        assert [entry.run for entry in result] == expected
     assert [catalogue.first_run(some) for some in (entries, entries[:1])] == [
         1,
         0,
@@ -656,7 +656,7 @@ def test_the_list_is_filtered(page, runs_folder):
     tab = page(file="particles")
     entries = catalogue.run_catalogue(open_trajectory(runs_folder / "particles.nc"))
     for kind in {entry.structure for entry in entries}:
-        expected = [str(entry.place) for entry in entries if entry.structure == kind]
+        expected = [str(entry.run) for entry in entries if entry.structure == kind]
         tab.get_by_label("show").select_option(label=f"{kind} ({len(expected)})")
         some = "".join(f":has([value='{place}'])" for place in expected)
         tab.locator(
