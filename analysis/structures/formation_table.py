@@ -110,7 +110,7 @@ def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
     if has_times(result.measures):
         median = kaplan_meier(times, formed).median
         median_of_formed = median_interval(times[formed])  # none of them is censored
-    if measure := FORMATION_EVENTS[event]:
+    if measure := FORMATION_EVENTS[event].measure:
         start, end = (
             mean_structure_measure(result.measures, measure, frame) for frame in (0, -1)
         )
