@@ -291,10 +291,9 @@ def _describe_thresholds(result: xr.Dataset) -> str:
     changes = []
     for name in result["threshold"].values:
         counts = result["sensitivity"].sel(threshold=name)
-        halved, doubled = (
-            int(abs(counts.sel(factor=f) - counts.sel(factor=1.0)).sum()) // 2
-            for f in (0.5, 2.0)
-        )
+        differences = abs(counts - counts.sel(factor=1.0)).sum("kind")
+        halved = int(differences.sel(factor=0.5)) // 2
+        doubled = int(differences.sel(factor=2.0)) // 2
         changes.append(f"{name} {halved}, {doubled}")
     return (
         "net number of runs whose label changes if a threshold is halved or doubled: "

@@ -170,7 +170,8 @@ def rise_times(
     reached = values >= fraction
     after = reached.argmax(axis=-1, keepdims=True)
     before = np.maximum(after - 1, 0)
-    low, high = (np.take_along_axis(values, at, axis=-1) for at in (before, after))
+    low = np.take_along_axis(values, before, axis=-1)
+    high = np.take_along_axis(values, after, axis=-1)
     part = np.divide(
         fraction - low, high - low, out=np.zeros_like(low), where=after > before
     )
