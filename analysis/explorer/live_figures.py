@@ -82,7 +82,8 @@ class LivePanel:
         returns the points."""
         furthest = float(np.abs(places).max(initial=0.0))
         if not 0.4 * self.reach < furthest < 0.98 * self.reach and furthest:
-            self.reach = reach = 1.3 * furthest
+            reach = 1.3 * furthest
+            self.reach = reach
             for axis in (self.plot.x_range, self.plot.y_range):
                 axis.update(start=-reach, end=reach)
             for part in self.parts.values():

@@ -38,6 +38,10 @@ class LiveRun:
 
     immediate_settings: ClassVar[Sequence[str]] = ("lr", "weight_decay")
     """Settings that apply from the next step on; others restart the run."""
+    unchanged: bool
+    """Whether the state is that of a simulation with the current settings."""
+    system: Any
+    state: Any
 
     def __init__(self, settings: Any, seed: int = 0) -> None:
         """Raises MissingPackage if the system needs torch, which is missing."""
@@ -48,8 +52,8 @@ class LiveRun:
     def restart(self) -> None:
         """Restart from the seed."""
         self.unchanged = True
-        self.system: Any = create_system(self.settings, "cpu")
-        self.state: Any = self.system.initial(np.array([self.seed]))
+        self.system = create_system(self.settings, "cpu")
+        self.state = self.system.initial(np.array([self.seed]))
 
     @property
     def time(self) -> int:
@@ -186,11 +190,15 @@ class NetworkRun(LiveRun):
 class TrainingRun(NetworkRun):
     """One run of CA's network, and particles that start at its initial embedding."""
 
+    particles: ParticleRun
+
     def restart(self) -> None:
         super().restart()
         n, dim = self.embedding.shape
-        self.particles = particles = ParticleRun(ParticleSettings(n=n, dim=dim))
-        particles.state = particles.system.state_from_positions(self.embedding[None])
+        self.particles = ParticleRun(ParticleSettings(n=n, dim=dim))
+        self.particles.state = self.particles.system.state_from_positions(
+            self.embedding[None]
+        )
 
     def advance(self, steps: int) -> None:
         """Train for some epochs, and advance the particles by the corresponding
