@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import tyro
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Options:
     """Read the checkpoints of a model in the order of their steps, and write them as a
-    trajectory. What is understood is printed before. Files are .pt, .pth, .ckpt and .bin
+    trajectory. Prints what it found before writing. Files are .pt, .pth, .ckpt and .bin
     of torch, of which only tensors, numbers and names are read, .safetensors, .npz, and
     the .index.json of a checkpoint in several files."""
 
@@ -42,11 +42,9 @@ class Options:
     """Also take all floating-point tensors, as variables parameter.NAME; running means
     and variances of normalisation layers as buffer.NAME. A state dict does not tell
     other buffers from parameters."""
-    modulus: Annotated[
-        int | None, tyro.conf.arg(help_behavior_hint="(default: 0, no modulus)")
-    ] = None
+    modulus: int | None = None
     """Modulus N of the addition that the model learns, if its tokens are the numbers
-    modulo N. Default: that of the model file, or none."""
+    modulo N; 0 for no modulus. Default: that of the model file, or 0."""
     state_dict: str | None = None
     """Where the state dict lies in each file, such as model or state.nets.student;
     all for all tensors of the file. Default: the only mapping of names to tensors."""
@@ -77,15 +75,30 @@ class Options:
     """Replace an existing file."""
 
 
+_ONLY_FOR_CHECKPOINTS = (
+    "embedding",
+    "transpose",
+    "tokens",
+    "weights",
+    "modulus",
+    "state_dict",
+    "rename",
+    "model",
+)
+"""Options that mean nothing for CSV files of scalars."""
+
+
 def main(options: Options) -> None:
     """Collect the checkpoints and write the trajectory."""
     if not options.checkpoints:
         raise SettingsError("checkpoints", "no value", "folders or files")
-    modulus = check_integer("modulus", options.modulus or 0, 0, 10**9)
+    if options.modulus is not None:
+        check_integer("modulus", options.modulus, 0, 10**9)
     seed = check_integer("seed", options.seed, 0, 2**62)
     if all(path.suffix == ".csv" for path in options.checkpoints):
-        if options.rename or options.state_dict:
-            raise SettingsError("rename, state_dict", "a value", "none for CSV files")
+        for name in _ONLY_FOR_CHECKPOINTS:
+            if getattr(options, name) != getattr(Options, name):
+                raise SettingsError(name, "a value", "none for CSV files")
         kind = "frames"
         trajectory = dynamics.collect_scalars(
             options.checkpoints, seed, options.column, options.step_from, print
@@ -94,7 +107,7 @@ def main(options: Options) -> None:
         if options.column:
             raise SettingsError("column", " ".join(options.column), "none for tensors")
         kind = "checkpoints"
-        trajectory = _collect_checkpoints(options, modulus, seed)
+        trajectory = _collect_checkpoints(options, seed)
     out = options.out or Path("runs") / f"{options.checkpoints[0].resolve().stem}.nc"
     missing = dynamics.missing_steps(trajectory)
     if missing:
@@ -102,13 +115,11 @@ def main(options: Options) -> None:
         print(f"missing     {len(missing)} {kind} between others: steps {some}")
     dynamics.save_trajectory(trajectory, out, options.overwrite)
     steps = trajectory["step"].values
-    print(
-        f"{kind:11} {len(steps)}, from step {steps[0]} to {steps[-1]}\ntrajectory "
-        f" {out}"
-    )
+    print(f"{kind:11} {len(steps)}, from step {steps[0]} to {steps[-1]}")
+    print(f"trajectory  {out}")
 
 
-def _collect_checkpoints(options: Options, modulus: int, seed: int) -> xr.Dataset:
+def _collect_checkpoints(options: Options, seed: int) -> xr.Dataset:
     embedding = None
     if options.embedding is not None:
         embedding = dynamics.ParameterView(
@@ -119,7 +130,7 @@ def _collect_checkpoints(options: Options, modulus: int, seed: int) -> xr.Datase
         options.checkpoints,
         embedding,
         weights=options.weights,
-        modulus=modulus,
+        modulus=options.modulus,
         state_dict=options.state_dict,
         step_from=options.step_from,
         rename=options.rename,

@@ -283,10 +283,12 @@ def sparsity_table(
 
 
 def _split_row(result: xr.Dataset, label: str, split: str) -> dict:
+    """The row of a result and a split."""
     here = result.sel(split=split)
     values = here["mean_sparsity"].values
     success = here["success"].values
-    successes, failures = values[success == 1], values[success == 0]
+    successes = values[success == 1]
+    failures = values[success == 0]
     row = {
         "run": label,
         "split": split,
@@ -297,12 +299,13 @@ def _split_row(result: xr.Dataset, label: str, split: str) -> dict:
         row[name] = np.median(sample) if len(sample) else np.nan
     row |= interval_columns("effect", rank_biserial(successes, failures))
     row["p_value"] = mann_whitney_p_value(successes, failures)
-    curves = (here[name].values for name in ("eps", "effect", "p_value"))
-    eps, effect, p_value = curves
     for name, sign in (("less", -1), ("more", 1)):
-        ends = differing_range(eps, effect, p_value, sign)
-        row[f"{name}_low"], row[f"{name}_high"] = ends
-    row["least_p_value"] = np.min(p_value)
+        low, high = differing_range(
+            here["eps"].values, here["effect"].values, here["p_value"].values, sign
+        )
+        row[f"{name}_low"] = low
+        row[f"{name}_high"] = high
+    row["least_p_value"] = np.min(here["p_value"].values)
     finite = np.isfinite(success)
     accuracy = here["test_accuracy"].values
     correlation = rank_correlation(values[finite], accuracy[finite])

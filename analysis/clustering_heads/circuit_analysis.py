@@ -260,30 +260,29 @@ def _describe_inheritance(result: xr.Dataset) -> Iterator[str]:
     success = result["successful"].values.astype(bool)
     yield (
         "correlation of attention at the start and the end:"
-        f" {_describe(values, higher=True)}"
+        f" {_describe(values, 'greater')}"
     )
     if success.sum() > 1:
         yield (
             "the same for successful runs:"
-            f" {_describe(values[np.ix_(success, success)], higher=True)}"
+            f" {_describe(values[np.ix_(success, success)], 'greater')}"
         )
 
 
 def _describe_other_setting(result: xr.Dataset) -> Iterator[str]:
-    for name, (meaning, higher) in init_dependence.ENDPOINT_MEASURES.items():
+    for name, (meaning, alternative) in init_dependence.ENDPOINT_MEASURES.items():
         yield (
             f"{meaning}, with the other setting:"
-            f" {_describe(result[name].values, higher)}"
+            f" {_describe(result[name].values, alternative)}"
         )
 
 
-def _describe(measure: np.ndarray, higher: bool) -> str:
-    comparison = init_dependence.compare_same_seed(measure, higher)
+def _describe(measure: np.ndarray, alternative: init_dependence.Alternative) -> str:
+    """Means of a measure (run, other_run) over same-seed and other pairs, in words."""
+    comparison = init_dependence.compare_same_seed(measure, alternative)
     p = f", p = {comparison.p:.2g}" if comparison.p == comparison.p else ""
-    own, others = (
-        format_plus_minus(interval, 2)
-        for interval in (comparison.own, comparison.others)
-    )
+    own = format_plus_minus(comparison.own, 2)
+    others = format_plus_minus(comparison.others, 2)
     return f"same seed {own}, different seeds {others}{p} ({comparison.runs} runs)"
 
 
@@ -292,10 +291,9 @@ def _describe_thresholds(result: xr.Dataset) -> str:
     changes = []
     for name in result["threshold"].values:
         counts = result["sensitivity"].sel(threshold=name)
-        halved, doubled = (
-            int(abs(counts.sel(factor=f) - counts.sel(factor=1.0)).sum()) // 2
-            for f in (0.5, 2.0)
-        )
+        differences = abs(counts - counts.sel(factor=1.0)).sum("kind")
+        halved = int(differences.sel(factor=0.5)) // 2
+        doubled = int(differences.sel(factor=2.0)) // 2
         changes.append(f"{name} {halved}, {doubled}")
     return (
         "net number of runs whose label changes if a threshold is halved or doubled: "

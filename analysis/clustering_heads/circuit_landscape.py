@@ -36,13 +36,21 @@ _TRAINING_SETTINGS = (
     "mlp_lr_discount",
     "assembler_decay",
 )
-"""Settings of training, which have no effect here."""
+"""Settings of training, which must have their defaults: nothing is trained here."""
 
-_GAINS = (1.0, 2.0, 5.0, 10.0)
-
-PUSHED_GAIN = 2.0
+PERTURBED_GAIN = 2.0
 """Gain of the circuit that is perturbed, and from which descent leads to the stationary
 point."""
+
+PERTURBED = f"gain {PERTURBED_GAIN:g}"
+SETTLED = "settled"
+"""Name of the circuit at the stationary point with weight decay."""
+
+CIRCUIT_GAINS = {
+    **{f"gain {gain:g}": gain for gain in (1.0, PERTURBED_GAIN, 5.0, 10.0)},
+    SETTLED: PERTURBED_GAIN,
+}
+"""Gain with which each circuit was constructed."""
 
 REST_GRADIENT = 1e-8
 """Norm of the gradient below which a circuit counts as stationary."""
@@ -105,8 +113,8 @@ def fixed_point_landscape(
     Returns
     -------
     xr.Dataset
-        The variables of `local_landscape` and `circuit_accuracy` by circuit ("gain 1",
-        ..., "settled"); those of `perturbation_responses` by start ("gain 2",
+        The variables of `local_landscape` and `circuit_accuracy` by circuit, as named
+        in `CIRCUIT_GAINS`; those of `perturbation_responses` by start ("gain 2",
         "settled").
 
     Raises
@@ -117,87 +125,100 @@ def fixed_point_landscape(
     network = ClusteringHead(s)
     tokens = stability.all_sequences(s)
     sample = sample_sequences(s, np.array([0]), "train")[0].astype(np.int64)
-    try:
-        rows = {
-            f"gain {gain:g}": stability.flat_parameters(network, ideal_circuit(s, gain))
-            for gain in _GAINS
-        }
-    except SettingsError:
-        raise
-    except ValueError as error:
-        allowed = f"settings with an ideal circuit: {error}"
-        raise SettingsError("hidden", s.hidden, allowed) from None
-    built = f"gain {PUSHED_GAIN:g}"
-    regularized = stability.RegularizedLoss(network, tokens, decay)
-    rows["settled"] = stability.find_stationary_point(regularized, rows[built]).row
-    decays = {name: decay if name == "settled" else 0.0 for name in rows}
-    points = {
-        name: stability.local_landscape(network, row, tokens, sample, decays[name])
-        for name, row in rows.items()
-    }
-    responses = []
-    for name in (built, "settled"):
-        loss = stability.RegularizedLoss(network, tokens, decays[name])
-        lr = 1 / float(points[name]["eigenvalue"][-1])
-        responses.append(
-            perturbation_responses(loss, rows[name], lr, push, draws, steps)
+    circuits = _circuit_parameters(network, tokens, decay)
+    decays = {name: decay if name == SETTLED else 0.0 for name in circuits}
+    landscapes = {
+        name: stability.local_landscape(
+            network, parameters, tokens, sample, decays[name]
         )
-    circuits = xr.concat(points.values(), pd.Index(points, name="circuit"))
+        for name, parameters in circuits.items()
+    }
+    responses = {}
+    for name in (PERTURBED, SETTLED):
+        loss = stability.RegularizedLoss(network, tokens, decays[name])
+        lr = 1 / float(landscapes[name]["eigenvalue"][-1])
+        responses[name] = perturbation_responses(
+            loss, circuits[name], lr, push, draws, steps
+        )
+    measures = circuit_measures(network, torch.stack(list(circuits.values())))
+    accuracy = (measures["accuracy"], "accuracy over the population")
+    result = _join_by_circuit(landscapes, responses)
+    return result.assign(labelled("circuit", circuit_accuracy=accuracy))
+
+
+def _circuit_parameters(
+    network: ClusteringHead, tokens: np.ndarray, decay: float
+) -> dict[str, torch.Tensor]:
+    """Flat parameters of the circuits of `CIRCUIT_GAINS`. Raises SettingsError if there
+    are too few hidden units."""
+    s = network.settings
+    circuits = {
+        name: stability.flat_parameters(network, ideal_circuit(s, gain))
+        for name, gain in CIRCUIT_GAINS.items()
+        if name != SETTLED
+    }
+    loss = stability.RegularizedLoss(network, tokens, decay)
+    settled = stability.find_stationary_point(loss, circuits[PERTURBED])
+    return {**circuits, SETTLED: settled.row}
+
+
+def _join_by_circuit(
+    landscapes: dict[str, xr.Dataset], responses: dict[str, xr.Dataset]
+) -> xr.Dataset:
+    """Local landscapes by `circuit` and responses to perturbations by `start`."""
+    circuits = xr.concat(landscapes.values(), pd.Index(landscapes, name="circuit"))
     starts = xr.concat(
-        responses,
-        pd.Index([built, "settled"], name="start"),
+        responses.values(),
+        pd.Index(responses, name="start"),
         data_vars="all",
         coords="minimal",
         compat="override",
         join="override",
     )
-    broken = broken_invariances(network, torch.stack(list(rows.values())))
-    accuracy = (broken["accuracy"], "accuracy over the population")
-    result = circuits.assign_coords(starts.coords).assign(starts.data_vars)
-    return result.assign(labelled("circuit", circuit_accuracy=accuracy))
+    return circuits.assign_coords(starts.coords).assign(starts.data_vars)
 
 
 def perturbation_responses(
     loss: stability.RegularizedLoss,
-    row: torch.Tensor,
+    parameters: torch.Tensor,
     lr: float,
     push: Sequence[float],
     draws: int,
     steps: int,
 ) -> xr.Dataset:
     """Gradient descent from flat parameters after each perturbation, by step and
-    perturbation (`pushed`)."""
+    perturbation (dimension `pushed`).
+
+    push: lengths of perturbations, as fractions of the norm of the parameters."""
     network = loss.network
-    starts = [row[None]]
-    names = [("none", 0.0)]
+    starts = [parameters[None]]
+    kinds = ["none"]
+    sizes = [0.0]
     for size in push:
-        perturbations = stability.random_perturbations(network, row, size, draws)
+        perturbations = stability.random_perturbations(network, parameters, size, draws)
         del perturbations["none"]
-        for kind, moves in perturbations.items():
-            starts.append(row + moves)
-            names += [(kind, size)] * len(moves)
-    start_rows = torch.cat(starts)
-    path = stability.gradient_descent(loss, start_rows, lr, steps, DESCENT_FRAMES)
-    frames = [broken_invariances(network, rows) for rows in path.rows]
+        for kind, displacements in perturbations.items():
+            starts.append(parameters + displacements)
+            kinds += [kind] * len(displacements)
+            sizes += [size] * len(displacements)
+    path = stability.gradient_descent(
+        loss, torch.cat(starts), lr, steps, DESCENT_FRAMES
+    )
+    frames = [circuit_measures(network, frame) for frame in path.rows]
     values = {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}
-    losses = [[float(loss(row)) for row in rows] for rows in path.rows]
+    losses = [[float(loss(start)) for start in frame] for frame in path.rows]
     values["pushed_loss"] = np.array(losses)
     values["distance"] = (path.rows - path.rows[:, :1]).norm(dim=-1).numpy()
     for symmetry in stability.SYMMETRIES:
         directions = stability.symmetry_breaking_directions(network, symmetry)
         values[f"{symmetry}_apart"] = (path.rows @ directions).norm(dim=-1).numpy()
     values["flow_time"] = path.time
-    kinds, sizes = zip(*names, strict=True)
     return xr.Dataset(
         {
             name: (("step", "pushed"), value, dimensionless(_MEANINGS[name]))
             for name, value in values.items()
         },
-        {
-            "step": path.steps,
-            "kind": ("pushed", list(kinds)),
-            "push": ("pushed", list(sizes)),
-        },
+        {"step": path.steps, "kind": ("pushed", kinds), "push": ("pushed", sizes)},
     )
 
 
@@ -213,13 +234,13 @@ _MEANINGS = {
 }
 
 
-def broken_invariances(
-    network: ClusteringHead, rows: torch.Tensor
+def circuit_measures(
+    network: ClusteringHead, parameters: torch.Tensor
 ) -> dict[str, np.ndarray]:
     """Largest order and value fraction, and accuracy, at several flat parameters
     (start, parameter): (start,) each."""
     s = network.settings
-    weights = network.unflatten(rows)
+    weights = network.unflatten(parameters)
     probe = invariances.invariance_probe(s)
     xi = invariances.batched_sequence_embeddings(network, weights, probe.tokens)[0]
     predicted = (
@@ -243,13 +264,13 @@ def broken_invariances(
 def landscape_table(result: xr.Dataset) -> pd.DataFrame:
     """A row for each circuit; eigenvalues in symmetry-breaking directions are given by
     their range."""
-    rows = []
-    for name in result["circuit"].values:
+    table_rows = []
+    for name in map(str, result["circuit"].values):
         one = result.sel(circuit=name)
         spectrum = one["eigenvalue"].values
         row = {
-            "circuit": str(name),
-            "gain": PUSHED_GAIN if name == "settled" else float(name.split()[1]),
+            "circuit": name,
+            "gain": CIRCUIT_GAINS[name],
             "accuracy": float(one["circuit_accuracy"]),
             "loss": float(one["loss"]),
             "gradient": float(one["gradient"]),
@@ -262,11 +283,10 @@ def landscape_table(result: xr.Dataset) -> pd.DataFrame:
         row["negative_eigenvalues"] = float(negative.sum())
         for part in result["part"].values:
             values = one[f"{part}_eigenvalue"].values
-            row[f"{part}_least"], row[f"{part}_largest"] = (
-                values[[0, -1]] if values.size else (np.nan, np.nan)
-            )
-        rows.append(row)
-    return make_table(rows)
+            row[f"{part}_least"] = values[0] if values.size else np.nan
+            row[f"{part}_largest"] = values[-1] if values.size else np.nan
+        table_rows.append(row)
+    return make_table(table_rows)
 
 
 def _short(value: float) -> str:
@@ -303,8 +323,12 @@ order, suffix: range of the eigenvalues of the Hessian in directions that break 
 def format_perturbation_table(result: xr.Dataset) -> str:
     """A text table of each kind of perturbation before and after gradient descent, for
     the worst of its draws."""
-    measures = ("order_share", "value_share", "distance")
-    rows = []
+    headings = {
+        "order_share": "order fraction",
+        "value_share": "value fraction",
+        "distance": "distance",
+    }
+    table_rows = []
     kinds = result["kind"].values
     sizes = result["push"].values
     ends = result.isel(step=[0, -1])
@@ -312,24 +336,23 @@ def format_perturbation_table(result: xr.Dataset) -> str:
         for kind, size in dict.fromkeys(
             zip(kinds.tolist(), sizes.tolist(), strict=True)
         ):
-            pushed = (kinds == kind) & (sizes == size)
-            some = ends.sel(start=start).isel(pushed=pushed)
+            draws = (kinds == kind) & (sizes == size)
+            some = ends.sel(start=start).isel(pushed=draws)
             worst = int(some["accuracy"][-1].values.argmin())
             row = {"start": str(start), "kind": kind, "size": size or None}
-            for end in (0, 1):
-                for name in measures:
-                    row[f"{name} {end}"] = float(some[name][end].max(skipna=False))
-                row[f"accuracy {end}"] = float(some["accuracy"][end, worst])
-            rows.append(row)
+            for frame, end in enumerate(("before", "after")):
+                for name in headings:
+                    row[f"{name}_{end}"] = float(some[name][frame].max(skipna=False))
+                row[f"accuracy_{end}"] = float(some["accuracy"][frame, worst])
+            table_rows.append(row)
     columns = [
         Column("from", "start"),
         Column("perturbed in", "kind"),
         Column("by", "size"),
     ]
-    headings = ("order fraction", "value fraction", "distance")
-    for heading, name in zip(headings, measures, strict=True):
-        columns.append(Column(heading, f"{name} 0", text=_short))
-        columns.append(Column("after", f"{name} 1", text=_short))
-    columns.append(Column("accuracy %", "accuracy 0", 1, scale=100))
-    columns.append(Column("after", "accuracy 1", 1, scale=100))
-    return format_table(make_table(rows), columns)
+    for name, heading in headings.items():
+        columns.append(Column(heading, f"{name}_before", text=_short))
+        columns.append(Column("after", f"{name}_after", text=_short))
+    columns.append(Column("accuracy %", "accuracy_before", 1, scale=100))
+    columns.append(Column("after", "accuracy_after", 1, scale=100))
+    return format_table(make_table(table_rows), columns)

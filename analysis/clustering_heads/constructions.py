@@ -130,9 +130,9 @@ def corrected_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circuit:
     front["position_embedding"][list(s.counting), :2] = EMBEDDING_RADIUS
     front["position_embedding"][_spurious(s), 2] = EMBEDDING_RADIUS
     front["value"][:] = 0
-    front["value"][0, 0] = front["value"][1, 2] = (
-        4.0  # removes the component along the tokens' difference
-    )
+    # removes the component along the tokens' difference
+    front["value"][0, 0] = 4.0
+    front["value"][1, 2] = 4.0
     return _with_mlp(network, front, gain)
 
 
@@ -245,7 +245,7 @@ def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
     units = len(middle) - 1 + (not s.output_bias)
     if units > s.hidden:
         raise SettingsError("hidden", s.hidden, f"{units} or more")
-    result = {name: weight.clone() for name, weight in front.items()}
+    circuit = {name: weight.clone() for name, weight in front.items()}
     radius = float(network.normalise(xi).norm(dim=-1).mean())
     bounds = (middle[1:] + middle[:-1]) / 2
     steep = PREACTIVATION_STEP / np.diff(middle)
@@ -254,19 +254,20 @@ def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
         steep = np.append(PREACTIVATION_STEP, steep)
     normals = np.stack([-np.sin(bounds), np.cos(bounds)], axis=-1)
     receptor = normals * (steep / radius)[:, None]
-    result["receptor"][: len(bounds), :2] = torch.from_numpy(receptor)
-    active = network.normalise(points) @ result["receptor"].mT
-    active = (torch.nn.functional.gelu if s.activation == "gelu" else torch.relu)(
-        active
-    )
+    circuit["receptor"][: len(bounds), :2] = torch.from_numpy(receptor)
+    active = network.normalise(points) @ circuit["receptor"].mT
+    if s.activation == "gelu":
+        active = torch.nn.functional.gelu(active)
+    else:
+        active = torch.relu(active)
     if s.output_bias:
         active = torch.nn.functional.pad(active, (0, 1), value=1.0)
     target = gain * _outward_directions(front["embedding"][: s.vocab])[classes] - points
     solved = torch.linalg.lstsq(active, target, driver="gelsd").solution
-    result["assembler"][:] = solved[: s.hidden]
+    circuit["assembler"][:] = solved[: s.hidden]
     if s.output_bias:
-        result["transform_bias"][:] = solved[s.hidden]
-    return result
+        circuit["transform_bias"][:] = solved[s.hidden]
+    return circuit
 
 
 def _embedding_directions(
@@ -279,7 +280,9 @@ def _embedding_directions(
     class. Raises ValueError."""
     angle = np.arctan2(xi[:, 1], xi[:, 0])
     order = np.argsort(angle, kind="stable")
-    angle, targets, xi = angle[order], targets[order], xi[order]
+    angle = angle[order]
+    targets = targets[order]
+    xi = xi[order]
     near = np.ptp(angle) / 5000
     first = np.flatnonzero(np.append(True, np.diff(angle) > near))
     last = np.append(first[1:], len(angle))

@@ -55,24 +55,26 @@ def no_sum(steps: np.ndarray) -> EncodedSum:
     return EncodedSum(steps, False, False, 0, float("nan"))
 
 
-def _main_effects(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
+def _main_effects(xi: np.ndarray, probe: InvarianceProbe) -> np.ndarray:
     """E[xi | x_t = v] - E[xi | x_t = 0] of xi (sequence, axis) along their leading
     direction: (position, token)."""
-    mean = xi[at.changed].mean(axis=0)
+    mean = xi[probe.changed].mean(axis=0)
     effect = mean - mean[:, :1]
     leading = np.linalg.svd(effect.reshape(-1, xi.shape[1]), full_matrices=False)[2][0]
     return effect @ leading
 
 
-def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> EncodedSum:
+def encoded_sum(
+    xi: np.ndarray, probe: InvarianceProbe, s: SparseSettings
+) -> EncodedSum:
     """The sum that sequence embeddings (sequence, axis) of all sequences of the probe
     encode."""
-    effect = _main_effects(xi, at)
+    effect = _main_effects(xi, probe)
     gaps = np.abs(effect[:, :, None] - effect[:, None, :])[
         :, *np.triu_indices(s.vocab, k=1)
     ].min(axis=1)
     unit = np.median(gaps[list(s.counting)])
-    has_variance = np.isfinite(invariances.total_variance(xi[at.base]))
+    has_variance = np.isfinite(invariances.total_variance(xi[probe.base]))
     if not has_variance or unit <= 1e-9 * np.abs(effect).max():
         return no_sum(np.full(effect.shape, np.nan))
     residue = np.zeros(effect.shape, dtype=np.int64)
@@ -88,10 +90,10 @@ def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> Encod
     if not (np.abs(steps - steps.round()) < INTEGER_TOLERANCE).all():
         return no_sum(steps)
     rounded = steps.round().astype(np.int64)
-    sums = rounded[np.arange(s.length), at.tokens[at.base]].sum(axis=1)
+    sums = rounded[np.arange(s.length), probe.tokens[probe.base]].sum(axis=1)
     different, labels = np.unique(sums, return_inverse=True)
     share = invariances.between_group_fraction(
-        xi[at.base], labels.ravel(), sample=not at.exhaustive
+        xi[probe.base], labels.ravel(), sample=not probe.exhaustive
     )
     is_congruent = _count_congruent(steps, residue, s.vocab) == steps.size
     return EncodedSum(steps, True, is_congruent, len(different), float(share))
@@ -110,21 +112,21 @@ def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.
     Raises TrajectoryError, SettingsError."""
     network = clustering_head_of(trajectory)
     s = network.settings
-    at = invariances.invariance_probe(network.settings)
+    probe = invariances.invariance_probe(s)
     step = int(trajectory["step"][-1]) if step is None else step
-    every = weights(trajectory, step=step)
+    all_weights = weights(trajectory, step=step)
     alive = not_diverged(trajectory, step)
     nothing = no_sum(np.full((s.length, s.vocab), np.nan))
     rows = []
     for run in range(trajectory.sizes["run"]):
-        result = {name: value[run].double() for name, value in every.items()}
         rows.append(nothing)
         if alive[run]:
+            of_run = {name: value[run].double() for name, value in all_weights.items()}
             with invariances.run_error_context(trajectory, run):
                 xi = invariances.batched_sequence_embeddings(
-                    network, result, at.tokens
+                    network, of_run, probe.tokens
                 )[0].numpy()
-                rows[run] = encoded_sum(xi, at, s)
+                rows[run] = encoded_sum(xi, probe, s)
     data = {}
     for name, meaning in _MEANINGS.items():
         values = np.stack([np.asarray(getattr(row, name)) for row in rows])

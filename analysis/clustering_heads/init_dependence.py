@@ -17,7 +17,7 @@ by permutations: if the ends were assigned to the starts at random, how often wo
 mean over same-seed pairs be as extreme? All values are dimensionless."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -28,15 +28,18 @@ from analysis.clustering_heads.invariances import weights_at_step
 from analysis.output.results import dimensionless, labelled
 from analysis.statistics.division import ratio
 from analysis.statistics.intervals import Interval, mean_interval
-from analysis.statistics.resampling import mean_distance_between
+from analysis.statistics.resampling import mean_between_runs
 from analysis.structures.procrustes import procrustes_distance
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
+from dynamics.networks.parameters import Weights
 from dynamics.randomness import random_stream
 from dynamics.trajectory.diverged import not_diverged
 
 _PERMUTATIONS = 9999
+Alternative = Literal["greater", "less"]
+"""Whether same-seed pairs are expected above the others or below."""
 ATTENTION_SEQUENCES = 512
 """Largest number of sequences of an attention map."""
 
@@ -75,27 +78,30 @@ class SameSeedComparison(NamedTuple):
 
 
 def compare_same_seed(
-    measure: np.ndarray, higher: bool, permutations: int = _PERMUTATIONS
+    measure: np.ndarray, alternative: Alternative, permutations: int = _PERMUTATIONS
 ) -> SameSeedComparison:
     """Compare same-seed pairs, on the diagonal of a measure (run, other_run), with the
-    others.
+    others by a one-sided test.
 
-    Runs without values are left out. higher: whether same-seed pairs are expected to be
-    above the others or below. The test is one-sided; its p-value counts the identity as
-    a permutation, so that it is never 0."""
+    Runs without values are left out. permutations: number of random permutations of the
+    ends; the identity counts as one more, so that the p-value is never 0."""
     finite = np.isfinite(np.diagonal(measure))
     x = measure[np.ix_(finite, finite)]
-    own, others = mean_interval(np.diagonal(x)), mean_distance_between(x, paired=True)
+    own = mean_interval(np.diagonal(x))
+    others = mean_between_runs(x, paired=True)
     if len(x) < 2:
         return SameSeedComparison(own, others, float("nan"), len(x))
     generator = random_stream(0, "inheritance/permutations")
-    result = float(np.trace(x))
-    rows = np.arange(len(x))
-    drawn = np.array(
-        [x[rows, generator.permutation(len(x))].sum() for _ in range(permutations)]
+    own_sum = float(np.trace(x))
+    runs = np.arange(len(x))
+    permuted_sums = np.array(
+        [x[runs, generator.permutation(len(x))].sum() for _ in range(permutations)]
     )
-    slack = 1e-12 * np.abs(x).sum()
-    extreme = (drawn >= result - slack) if higher else (drawn <= result + slack)
+    rounding = 1e-12 * np.abs(x).sum()
+    if alternative == "greater":
+        extreme = permuted_sums >= own_sum - rounding
+    else:
+        extreme = permuted_sums <= own_sum + rounding
     p = (1 + int(extreme.sum())) / (1 + permutations)
     return SameSeedComparison(own, others, p, len(x))
 
@@ -103,10 +109,15 @@ def compare_same_seed(
 # -------------------------------------------------------------------- start against end
 
 
+def _weights_at(
+    trajectory: xr.Dataset, network: ClusteringHead, frame: int
+) -> dict[str, torch.Tensor]:
+    """The weights of all runs in a frame, 0 for the first and -1 for the last."""
+    return weights_at_step(trajectory, network, int(trajectory["step"][frame]))
+
+
 @torch.no_grad()
-def _attention_maps(
-    network: ClusteringHead, result: dict[str, torch.Tensor]
-) -> np.ndarray:
+def _attention_maps(network: ClusteringHead, weights: Weights) -> np.ndarray:
     """Attention of runs (run, ...) on a fixed set of sequences: (run, sequence x
     position)."""
     tokens = reference_sequences(network.settings)
@@ -114,38 +125,39 @@ def _attention_maps(
         order = random_stream(0, "inheritance/sequences").permutation(len(tokens))
         tokens = tokens[order[:ATTENTION_SEQUENCES]]
     sequences = torch.from_numpy(tokens)
-    runs = _single_runs(result)
+    runs = _single_runs(weights)
     return np.stack([network.attention(run, sequences).numpy().ravel() for run in runs])
 
 
-def _single_runs(result: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Tensor]]:
+def _single_runs(weights: Weights) -> Iterator[dict[str, torch.Tensor]]:
     """The float64 weights of each run, one at a time."""
-    for run in range(len(result["query"])):
-        yield {name: weight[run].double() for name, weight in result.items()}
+    for run in range(len(weights["query"])):
+        yield {name: weight[run].double() for name, weight in weights.items()}
 
 
 def attention_start_end_correlation(trajectory: xr.Dataset) -> xr.DataArray:
-    """Correlation of attention of each run at the first frame with that of each other
-    run at the last.
+    """Correlation of attention of each run at the first frame with that of every run,
+    itself included, at the last.
 
-    (run, other_run); NaN for runs that have diverged. Raises TrajectoryError.
+    (run, other_run); NaN where `other_run`, whose end is used, has diverged. Raises
+    TrajectoryError.
     """
     network = clustering_head_of(trajectory)
-    first, last = int(trajectory["step"][0]), int(trajectory["step"][-1])
-    maps = [
-        _attention_maps(network, weights_at_step(trajectory, network, step))
-        for step in (first, last)
-    ]
-    result = np.where(not_diverged(trajectory), pairwise_correlations(*maps), np.nan)
+    correlations = pairwise_correlations(
+        _attention_maps(network, _weights_at(trajectory, network, 0)),
+        _attention_maps(network, _weights_at(trajectory, network, -1)),
+    )
+    correlations = np.where(not_diverged(trajectory), correlations, np.nan)
     attrs = dimensionless(
         "correlation of attention at the start with attention at the end of a run"
     )
     return xr.DataArray(
-        result, _pairs_of(trajectory), ("run", "other_run"), attrs=attrs
+        correlations, _pairs_of(trajectory), ("run", "other_run"), attrs=attrs
     )
 
 
 def _pairs_of(trajectory: xr.Dataset) -> dict:
+    """Coordinates of pairs of runs: the seeds of `run` and `other_run`."""
     seeds = trajectory["seed"].values
     return {"seed": ("run", seeds), "other_seed": ("other_run", seeds)}
 
@@ -153,16 +165,25 @@ def _pairs_of(trajectory: xr.Dataset) -> dict:
 # --------------------------------------------------------------------- changed settings
 
 
+class EndpointMeasure(NamedTuple):
+    """A variable of `endpoint_similarity`."""
+
+    meaning: str
+    alternative: Alternative
+    """Whether the measure is greater or less for similar runs"""
+
+
 ENDPOINT_MEASURES = {
-    "weight_distance": (
-        "distance of final weights over the distance from the start",
-        False,
+    "weight_distance": EndpointMeasure(
+        "distance of final weights over the distance from the start", "less"
     ),
-    "shape_distance": ("Procrustes distance of the final sequence embeddings", False),
-    "attention_correlation": ("correlation of final attention", True),
+    "shape_distance": EndpointMeasure(
+        "Procrustes distance of the final sequence embeddings", "less"
+    ),
+    "attention_correlation": EndpointMeasure(
+        "correlation of final attention", "greater"
+    ),
 }
-"""Meaning of the variables of `endpoint_similarity`, and whether they are high for
-similar runs."""
 
 
 def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
@@ -172,34 +193,37 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     The distance of weights is relative to the root mean square of both runs' distances
     from their starts, so that it is about 1.4 for two random directions from one start.
     NaN for runs that have diverged. Raises TrajectoryError."""
-    both = (first, second)
-    networks = [clustering_head_of(item) for item in both]
-    _check_alike(first, second, networks)
-    starts, ends = (
-        [
-            weights_at_step(item, network, int(item["step"][index]))
-            for item, network in zip(both, networks, strict=True)
-        ]
-        for index in (0, -1)
-    )
-    flat_starts = list(map(_flat_weights, networks, starts))
-    flat_ends = map(_flat_weights, networks, ends)
-    if not np.array_equal(flat_starts[0], flat_starts[1]):
+    first_network = clustering_head_of(first)
+    second_network = clustering_head_of(second)
+    _check_alike(first, second, first_network, second_network)
+    first_start = _flat_weights(first_network, _weights_at(first, first_network, 0))
+    second_start = _flat_weights(second_network, _weights_at(second, second_network, 0))
+    if not np.array_equal(first_start, second_start):
         raise TrajectoryError("the two trajectories do not begin at the same weights")
-    attention = pairwise_correlations(*map(_attention_maps, networks, ends))
-    measures = (
-        relative_weight_distances(*flat_starts, *flat_ends),
-        _shape_distances(networks, ends),
-        attention,
-    )
+    first_end = _weights_at(first, first_network, -1)
+    second_end = _weights_at(second, second_network, -1)
+    measures = {
+        "weight_distance": relative_weight_distances(
+            first_start,
+            second_start,
+            _flat_weights(first_network, first_end),
+            _flat_weights(second_network, second_end),
+        ),
+        "shape_distance": _shape_distances(
+            _sequence_embeddings(first_network, first_end),
+            _sequence_embeddings(second_network, second_end),
+        ),
+        "attention_correlation": pairwise_correlations(
+            _attention_maps(first_network, first_end),
+            _attention_maps(second_network, second_end),
+        ),
+    }
     valid = not_diverged(first)[:, None] & not_diverged(second)
-    data: dict[str, tuple] = {}
-    for (name, (meaning, _)), values in zip(
-        ENDPOINT_MEASURES.items(), measures, strict=True
-    ):
-        variable = {name: (np.where(valid, values, np.nan), meaning)}
-        data |= labelled(("run", "other_run"), **variable)
-    return xr.Dataset(data, _pairs_of(first))
+    variables = {
+        name: (np.where(valid, values, np.nan), ENDPOINT_MEASURES[name].meaning)
+        for name, values in measures.items()
+    }
+    return xr.Dataset(labelled(("run", "other_run"), **variables), _pairs_of(first))
 
 
 def relative_weight_distances(
@@ -214,49 +238,60 @@ def relative_weight_distances(
     NaN for runs that did not move.
     """
     apart = np.linalg.norm(first_end[:, None] - second_end, axis=-1)
-    first_way = ((first_end - first_start) ** 2).sum(axis=1)
-    second_way = ((second_end - second_start) ** 2).sum(axis=1)
-    size = np.sqrt((first_way[:, None] + second_way) / 2)
+    first_squared_distance = ((first_end - first_start) ** 2).sum(axis=1)
+    second_squared_distance = ((second_end - second_start) ** 2).sum(axis=1)
+    size = np.sqrt((first_squared_distance[:, None] + second_squared_distance) / 2)
     return ratio(apart, size)
 
 
 def _check_alike(
-    first: xr.Dataset, second: xr.Dataset, networks: list[ClusteringHead]
+    first: xr.Dataset,
+    second: xr.Dataset,
+    first_network: ClusteringHead,
+    second_network: ClusteringHead,
 ) -> None:
-    if networks[0].shapes != networks[1].shapes:
-        raise _unlike(
-            f"networks of {networks[1].sizes}", f"networks of {networks[0].sizes}"
+    """Raise TrajectoryError unless networks, tasks and seeds are the same."""
+    if first_network.shapes != second_network.shapes:
+        raise _difference_error(
+            f"networks of {second_network.sizes}", f"networks of {first_network.sizes}"
         )
-    s, other = (network.settings for network in networks)
-    if (s.vocab, s.length, s.counting) != (other.vocab, other.length, other.counting):
-        raise _unlike(
+    first_task = first_network.settings
+    second_task = second_network.settings
+    if any(
+        getattr(first_task, name) != getattr(second_task, name)
+        for name in ("vocab", "length", "counting")
+    ):
+        raise _difference_error(
             "another task", "one of the same p, length and non-spurious positions"
         )
     if not np.array_equal(first["seed"].values, second["seed"].values):
-        raise _unlike("runs of other seeds", "runs of the same seeds")
+        raise _difference_error("runs of other seeds", "runs of the same seeds")
 
 
-def _unlike(result: str, expected: str) -> TrajectoryError:
-    return TrajectoryError(
-        f"the second trajectory: found {result}, expected {expected}"
-    )
+def _difference_error(found: str, expected: str) -> TrajectoryError:
+    return TrajectoryError(f"the second trajectory: found {found}, expected {expected}")
 
 
-def _flat_weights(
-    network: ClusteringHead, result: dict[str, torch.Tensor]
-) -> np.ndarray:
+def _flat_weights(network: ClusteringHead, weights: Weights) -> np.ndarray:
+    """All float64 weights of each run, (run, parameter)."""
     return network.flatten(
-        {name: weight.double().numpy() for name, weight in result.items()}
+        {name: weight.double().numpy() for name, weight in weights.items()}
     )
 
 
 @torch.no_grad()
-def _shape_distances(
-    networks: list[ClusteringHead], ends: list[dict[str, torch.Tensor]]
-) -> np.ndarray:
-    tokens = torch.from_numpy(reference_sequences(networks[0].settings))
-    first, second = (
-        [network.sequence_embedding(run, tokens).numpy() for run in _single_runs(end)]
-        for network, end in zip(networks, ends, strict=True)
+def _sequence_embeddings(network: ClusteringHead, weights: Weights) -> np.ndarray:
+    """Embeddings of the reference sequences of the task, (run, sequence, axis)."""
+    tokens = torch.from_numpy(reference_sequences(network.settings))
+    return np.stack(
+        [
+            network.sequence_embedding(run, tokens).numpy()
+            for run in _single_runs(weights)
+        ]
     )
-    return np.stack([procrustes_distance(run, np.stack(second)) for run in first])
+
+
+def _shape_distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Procrustes distances of sequence embeddings (run, sequence, axis): (run,
+    other_run)."""
+    return np.stack([procrustes_distance(run, second) for run in first])

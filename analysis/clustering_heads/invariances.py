@@ -140,13 +140,13 @@ class AttentionOverflowError(ValueError):
     """Attention scores whose exponentials leave the range of float64."""
 
 
-def _attention_factors(network: ClusteringHead, result: Weights) -> torch.Tensor:
+def _attention_factors(network: ClusteringHead, weights: Weights) -> torch.Tensor:
     """exp(score) of every position and token, up to a factor for each network: (...,
     position, token).
 
     The factor makes the sum over the positions of any sequence at least 1. Raises
     AttentionOverflowError."""
-    scores = (network.table(result) @ result["query"][..., None, :, None])[
+    scores = (network.table(weights) @ weights["query"][..., None, :, None])[
         ..., 0
     ] / network.settings.dim**0.5
     least = scores.amin(-1).amax(-1)[..., None, None]
@@ -159,7 +159,7 @@ def _attention_factors(network: ClusteringHead, result: Weights) -> torch.Tensor
 
 
 def batched_sequence_embeddings(
-    network: ClusteringHead, result: Weights, tokens: np.ndarray
+    network: ClusteringHead, weights: Weights, tokens: np.ndarray
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Sequence embeddings of many networks at once, and the denominators of their
     attention.
@@ -167,7 +167,7 @@ def batched_sequence_embeddings(
     Parameters
     ----------
     network : ClusteringHead
-    result : dict of tensors, (..., *shape)
+    weights : dict of tensors, (..., *shape)
         Float64 weights with any leading axes.
     tokens : array, (sequence, position)
 
@@ -183,8 +183,8 @@ def batched_sequence_embeddings(
     ------
     AttentionOverflowError
     """
-    attended = _attention_factors(network, result)[..., None]
-    values = network.table(result) @ result["value"].mT[..., None, :, :]
+    attended = _attention_factors(network, weights)[..., None]
+    values = network.table(weights) @ weights["value"].mT[..., None, :, :]
     terms = torch.cat([attended * values, attended], dim=-1).flatten(
         -3, -2
     )  # (..., position x token, axis + 1)
@@ -201,12 +201,15 @@ def batched_sequence_embeddings(
 
 
 def _class_logits(
-    network: ClusteringHead, result: Weights, xi: torch.Tensor
+    network: ClusteringHead, weights: Weights, xi: torch.Tensor
 ) -> torch.Tensor:
     """Logits of sequence embeddings (sequence, axis): (sequence, token)."""
     pieces = xi.split(max(1, _BATCH * 32 // network.settings.hidden))
     return torch.cat(
-        [network.transform(result, piece) @ result["embedding"].mT for piece in pieces]
+        [
+            network.transform(weights, piece) @ weights["embedding"].mT
+            for piece in pieces
+        ]
     )
 
 
@@ -222,34 +225,36 @@ def total_variance(xi: np.ndarray) -> np.ndarray:
     return np.where(result > _NO_VARIANCE * size, result, np.nan)
 
 
-def token_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
+def token_variance_fractions(xi: np.ndarray, probe: InvarianceProbe) -> np.ndarray:
     """Half the mean squared change of xi between two tokens at a position, over
     Var(xi).
 
     xi (..., sequence, axis) of all sequences of the probe -> (..., position, token,
     token). The mean over both tokens is the value fraction of the position."""
-    variance = total_variance(xi[..., at.base, :])
+    variance = total_variance(xi[..., probe.base, :])
     # without the mean, so that products of large numbers do not cancel
-    xi = xi - xi[..., at.base, :].mean(axis=-2, keepdims=True)
+    xi = xi - xi[..., probe.base, :].mean(axis=-2, keepdims=True)
     parts = []
-    for position in range(at.changed.shape[1]):
-        x = xi[..., at.changed[:, position], :]  # (..., base, token, axis)
-        inner = np.einsum("...bva,...bwa->...vw", x, x) / len(at.base)
+    for position in range(probe.changed.shape[1]):
+        x = xi[..., probe.changed[:, position], :]  # (..., base, token, axis)
+        inner = np.einsum("...bva,...bwa->...vw", x, x) / len(probe.base)
         own = np.diagonal(inner, axis1=-2, axis2=-1)
         parts.append((own[..., :, None] + own[..., None, :]) / 2 - inner)
     return np.maximum(np.stack(parts, axis=-3), 0) / variance[..., None, None, None]
 
 
-def order_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
+def order_variance_fractions(xi: np.ndarray, probe: InvarianceProbe) -> np.ndarray:
     """Order fraction of pairs of non-spurious positions: (..., sequence, axis) -> (...,
     counting, counting)."""
-    count = 1 + int(at.pairs.max(initial=0))
+    count = 1 + int(probe.pairs.max(initial=0))
     result = np.zeros((*xi.shape[:-2], count, count))
-    base = xi[..., at.base, :]
-    size = total_variance(xi[..., at.base, :])
-    for pair, (first, second) in enumerate(at.pairs):
+    base = xi[..., probe.base, :]
+    size = total_variance(xi[..., probe.base, :])
+    for pair, (first, second) in enumerate(probe.pairs):
         square = (
-            ((base - xi[..., at.swapped[:, pair], :]) ** 2).sum(axis=-1).mean(axis=-1)
+            ((base - xi[..., probe.swapped[:, pair], :]) ** 2)
+            .sum(axis=-1)
+            .mean(axis=-1)
         )
         result[..., first, second] = result[..., second, first] = square / (4 * size)
     return result
@@ -300,29 +305,31 @@ def between_group_fraction(
 
 @torch.no_grad()
 def network_invariances(
-    network: ClusteringHead, result: Weights, at: InvarianceProbe | None = None
+    network: ClusteringHead, weights: Weights, probe: InvarianceProbe | None = None
 ) -> dict[str, np.ndarray]:
     """The `INVARIANCE_VARIABLES` of one network, with float64 weights without leading
     axes. Raises ValueError."""
     s = network.settings
-    at = at or invariance_probe(network.settings)
-    xi, divided = batched_sequence_embeddings(network, result, at.tokens)
-    scored = _class_logits(network, result, xi)
+    probe = probe or invariance_probe(s)
+    xi, divided = batched_sequence_embeddings(network, weights, probe.tokens)
+    scored = _class_logits(network, weights, xi)
     x = xi.numpy()
     best = scored == scored.amax(-1, keepdim=True)
-    target = torch.from_numpy(sparse_sum(at.tokens[at.base], s))
-    hit = torch.gather(best[at.base], -1, target[:, None])[:, 0].double()
-    hit = hit / best[at.base].sum(-1)
+    target = torch.from_numpy(sparse_sum(probe.tokens[probe.base], s))
+    hit = torch.gather(best[probe.base], -1, target[:, None])[:, 0].double()
+    hit = hit / best[probe.base].sum(-1)
     predicted = scored.argmax(-1).numpy()
-    attended = _attention_factors(network, result)[:, : s.vocab].numpy()
-    given = (attended / divided.numpy()[at.changed]).mean(axis=0)  # (position, token)
+    attended = _attention_factors(network, weights)[:, : s.vocab].numpy()
+    given = (attended / divided.numpy()[probe.changed]).mean(
+        axis=0
+    )  # (position, token)
     own = (
-        attended[np.arange(s.length), at.tokens[at.base]]
-        / divided.numpy()[at.base, None]
+        attended[np.arange(s.length), probe.tokens[probe.base]]
+        / divided.numpy()[probe.base, None]
     )
-    table = network.table(result)[:, : s.vocab]
-    values = (table @ result["value"].mT).numpy()
-    shares = token_variance_fractions(x, at)
+    table = network.table(weights)[:, : s.vocab]
+    values = (table @ weights["value"].mT).numpy()
+    shares = token_variance_fractions(x, probe)
     others = s.vocab / (
         s.vocab - 1
     )  # from the mean over all tokens to that over those that differ from the original
@@ -330,26 +337,26 @@ def network_invariances(
         "accuracy": hit.mean().numpy(),
         "value_share": shares.mean(axis=(-2, -1)),
         "token_share": shares,
-        "order_share": order_variance_fractions(x, at),
+        "order_share": order_variance_fractions(x, probe),
         "class_share": between_group_fraction(
-            x[at.base], at.classes, sample=not at.exhaustive
+            x[probe.base], probe.classes, sample=not probe.exhaustive
         ),
-        "clusters": np.array(count_clusters(x[at.base])),
+        "clusters": np.array(count_clusters(x[probe.base])),
         "attention": own.mean(axis=0),
         "token_attention": given,
         "embedding_spread": relative_spread(table.numpy(), s),
         "value_spread": relative_spread(values, s),
         "contribution_spread": relative_spread(given[..., None] * values, s),
         "value_flips": (
-            (predicted[at.changed] != predicted[at.base][:, None, None]).mean(
+            (predicted[probe.changed] != predicted[probe.base][:, None, None]).mean(
                 axis=(0, 2)
             )
             * others
         ),
         "order_flips": np.array(
             [
-                (predicted[at.swapped[:, pair]] != predicted[at.base]).mean()
-                for pair in range(len(at.pairs))
+                (predicted[probe.swapped[:, pair]] != predicted[probe.base]).mean()
+                for pair in range(len(probe.pairs))
             ]
         ),
     }
@@ -441,8 +448,8 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
     """
     network = clustering_head_of(trajectory)
     step = int(trajectory["step"][-1]) if step is None else step
-    every = weights_at_step(trajectory, network, step)
-    at = invariance_probe(network.settings)
+    weights = weights_at_step(trajectory, network, step)
+    probe = invariance_probe(network.settings)
     alive = not_diverged(trajectory, step)
     rows: list[dict[str, np.ndarray] | None] = []
     for run in tqdm(
@@ -452,12 +459,12 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
         disable=None,
         leave=False,
     ):
-        outcome = {name: value[run].double() for name, value in every.items()}
         rows.append(None)
         if alive[run]:
+            of_run = {name: value[run].double() for name, value in weights.items()}
             with run_error_context(trajectory, run):
-                rows[run] = network_invariances(network, outcome, at)
-    result = _labelled(rows, network.settings, at, trajectory["seed"].values, step)
+                rows[run] = network_invariances(network, of_run, probe)
+    result = _labelled(rows, network.settings, probe, trajectory["seed"].values, step)
     far = np.array([row is None for row in rows], bool) & alive
     meaning = dimensionless("whether attention scores are too far apart")
     return result.assign(far_scores=("run", far.astype(np.int8), meaning))
@@ -498,10 +505,11 @@ def run_error_context(trajectory: xr.Dataset, run: int) -> Iterator[None]:
 def _labelled(
     rows: list[dict[str, np.ndarray] | None],
     s: SparseSettings,
-    at: InvarianceProbe,
+    probe: InvarianceProbe,
     seeds: np.ndarray,
     step: int,
 ) -> xr.Dataset:
+    """`INVARIANCE_VARIABLES` by run, from those of each run; NaN for a run without."""
     counting = np.array(s.counting)
     tokens = np.arange(s.vocab)
     axes = {
@@ -510,7 +518,7 @@ def _labelled(
         "other_counting": counting,
     }
     axes |= {"token": tokens, "other_token": tokens}
-    sizes = {name: len(ax) for name, ax in (axes | {"pair": at.pairs}).items()}
+    sizes = {name: len(ax) for name, ax in (axes | {"pair": probe.pairs}).items()}
     data = {}
     for name, (dims, meaning) in INVARIANCE_VARIABLES.items():
         missing = np.full([sizes[dim] for dim in dims], np.nan)
@@ -520,14 +528,18 @@ def _labelled(
         ]
         by_run = np.reshape(values, (len(rows), *missing.shape))
         data[name] = (("run", *dims), by_run, dimensionless(meaning))
-    first, second = counting[at.pairs].reshape(-1, 2).T
+    first, second = counting[probe.pairs].reshape(-1, 2).T
     coords = {
         "seed": ("run", seeds),
         **axes,
         "first": ("pair", first),
         "second": ("pair", second),
     }
-    attrs = {"step": step, "exhaustive": int(at.exhaustive), "sequences": len(at.base)}
+    attrs = {
+        "step": step,
+        "exhaustive": int(probe.exhaustive),
+        "sequences": len(probe.base),
+    }
     return xr.Dataset(data, coords, attrs)
 
 

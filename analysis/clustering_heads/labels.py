@@ -82,33 +82,38 @@ class CircuitLabel(NamedTuple):
 
 
 def circuit_label(
-    one: xr.Dataset,
-    by: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
+    measures: xr.Dataset,
+    thresholds: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
 ) -> CircuitLabel:
     """The label of one run, from the result of `measure_invariances` at one index along
     run."""
-    accuracy = float(one["accuracy"])
-    p = one.sizes["token"]
+    accuracy = float(measures["accuracy"])
+    p = measures.sizes["token"]
     if np.isnan(accuracy):
         far = f"attention scores more than {MAX_SCORE_GAP} apart"
-        is_far = bool(one.get("far_scores", False))
+        is_far = bool(measures.get("far_scores", False))
         return CircuitLabel("none", far if is_far else "diverged")
-    if (accuracy - 1 / p) / (1 - 1 / p) < by.learned - 1e-12:
+    if (accuracy - 1 / p) / (1 - 1 / p) < thresholds.learned - 1e-12:
         return CircuitLabel("none", f"accuracy {accuracy:.2f}")
-    counting = one["counting"].values.tolist()
-    spurious = [t for t in range(one.sizes["position"]) if t not in counting]
-    shares = one["value_share"].values
+    counting = measures["counting"].values.tolist()
+    spurious = [t for t in range(measures.sizes["position"]) if t not in counting]
+    shares = measures["value_share"].values
     if np.isnan(shares).any():
         return CircuitLabel("none", "the sequence embeddings do not vary")
-    leaking = tuple(t for t in spurious if shares[t] > by.tolerance)
-    outside = positions_outside_largest_group(one["order_share"].values, by.tolerance)
+    leaking = tuple(t for t in spurious if shares[t] > thresholds.tolerance)
+    outside = positions_outside_largest_group(
+        measures["order_share"].values, thresholds.tolerance
+    )
     apart = tuple(counting[place] for place in outside)
     if leaking or apart:
-        words = [*_leaks(one, leaking, by.tolerance), *_apart(one, apart)]
-        few = len(leaking) + len(apart) <= by.fuzzy * one.sizes["position"]
+        words = [
+            *_describe_leaks(measures, leaking, thresholds.tolerance),
+            *_describe_apart(apart),
+        ]
+        few = len(leaking) + len(apart) <= thresholds.fuzzy * measures.sizes["position"]
         label = "partial" if few else "fuzzy"
         return CircuitLabel(label, "; ".join(words), leaking, apart)
-    return _by_attention(one, counting, by)
+    return _label_by_attention(measures, counting, thresholds)
 
 
 def positions_outside_largest_group(
@@ -128,13 +133,13 @@ def positions_outside_largest_group(
     return np.flatnonzero(group != largest).tolist()
 
 
-def _leaks(
-    one: xr.Dataset, leaking: tuple[int, ...], tolerance: float
+def _describe_leaks(
+    measures: xr.Dataset, leaking: tuple[int, ...], tolerance: float
 ) -> Iterator[str]:
     """Descriptions of the leaks, with the distinguished tokens if these are not all."""
     whole = []
     for position in leaking:
-        shares = one["token_share"].values[position]
+        shares = measures["token_share"].values[position]
         pairs = list(zip(*np.triu_indices(len(shares), k=1), strict=True))
         separated = [(a, b) for a, b in pairs if shares[a, b] > tolerance]
         if len(separated) == len(pairs):
@@ -151,7 +156,8 @@ def _leaks(
         )
 
 
-def _apart(one: xr.Dataset, apart: tuple[int, ...]) -> Iterator[str]:
+def _describe_apart(apart: tuple[int, ...]) -> Iterator[str]:
+    """A description of the positions that do not swap."""
     if apart:
         several = len(apart) > 1
         yield (
@@ -168,26 +174,27 @@ def _listed(positions: Sequence[int]) -> str:
     )
 
 
-def _by_attention(
-    one: xr.Dataset, counting: list[int], by: LabelThresholds
+def _label_by_attention(
+    measures: xr.Dataset, counting: list[int], thresholds: LabelThresholds
 ) -> CircuitLabel:
-    mass = float(one["attention"].values[counting].sum())
-    given = one["token_attention"].values[counting].mean(axis=0)
+    """The label of a run that has all invariances."""
+    mass = float(measures["attention"].values[counting].sum())
+    given = measures["token_attention"].values[counting].mean(axis=0)
     relative = given / given.max()
-    if relative.min() < by.part:
+    if relative.min() < thresholds.part:
         weak = ", ".join(
             f"token {token} gets {relative[token]:.2f}"
-            for token in np.flatnonzero(relative < by.part)
+            for token in np.flatnonzero(relative < thresholds.part)
         )
         return CircuitLabel(
             "part of the values", f"{weak} of the attention of token {given.argmax()}"
         )
     reason = f"{mass:.2f} of the attention on non-spurious positions"
-    if mass >= 1 - by.elsewhere:
+    if mass >= 1 - thresholds.elsewhere:
         return CircuitLabel("ideal", reason)
-    spurious = [t for t in range(one.sizes["position"]) if t not in counting]
-    z = np.sqrt((one["embedding_spread"].values[spurious] ** 2).mean())
-    vz = np.sqrt((one["value_spread"].values[spurious] ** 2).mean())
+    spurious = [t for t in range(measures.sizes["position"]) if t not in counting]
+    z = np.sqrt((measures["embedding_spread"].values[spurious] ** 2).mean())
+    vz = np.sqrt((measures["value_spread"].values[spurious] ** 2).mean())
     spread = (
         f"spread of spurious tokens relative to non-spurious ones: {z:.2f} in z,"
         f" {vz:.2f} in V z"
@@ -200,20 +207,21 @@ def _by_attention(
 
 def circuit_labels(
     result: xr.Dataset,
-    by: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
+    thresholds: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
 ) -> list[CircuitLabel]:
     """The label of every run, from the result of `measure_invariances`."""
     return [
-        circuit_label(result.isel(run=run), by) for run in range(result.sizes["run"])
+        circuit_label(result.isel(run=run), thresholds)
+        for run in range(result.sizes["run"])
     ]
 
 
 def label_counts(
     result: xr.Dataset,
-    by: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
+    thresholds: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
 ) -> np.ndarray:
     """The number of runs with each of `CIRCUIT_LABELS`: (label,)."""
-    labels = [item.label for item in circuit_labels(result, by)]
+    labels = [item.label for item in circuit_labels(result, thresholds)]
     return np.array([labels.count(label) for label in CIRCUIT_LABELS])
 
 

@@ -14,6 +14,8 @@ All three are determined from the same evenly spaced subset of the recorded fram
 if the last value is less than .01 above the first one, if a run ends in one cluster, if
 it has diverged, or if its attention scores are too far apart."""
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 import xarray as xr
@@ -92,7 +94,8 @@ def measure_learning_phases(
         raise TrajectoryError("dimension step: found one frame, expected at least two")
     some = trajectory.isel(step=indices)
     valid = not_diverged(trajectory)
-    fractions = np.full((some.sizes["run"], 2, len(indices)), np.nan)
+    final = np.full((some.sizes["run"], len(indices)), np.nan)
+    multisets = np.full((some.sizes["run"], len(indices)), np.nan)
     for run in tqdm(
         np.flatnonzero(valid), "phases", unit="run", disable=None, leave=False
     ):
@@ -100,18 +103,20 @@ def measure_learning_phases(
             run_weights = sequence_embedding_weights(
                 trajectory.isel(run=run), network, indices
             )
-            fractions[run] = between_cluster_fractions(network, run_weights)
+            fractions = between_cluster_fractions(network, run_weights)
+            final[run] = fractions.final
+            multisets[run] = fractions.multisets
     train = some[["accuracy", "loss"]].sel(split="train").transpose("run", "step")
     train = train.astype(np.float64).where(xr.Variable("run", valid))
     accuracy = train["accuracy"].values
     loss = train["loss"].values
     epoch = some["epoch"].values
     data = {
-        "formed": half_rise_time(fractions[:, 0], epoch),
+        "formed": half_rise_time(final, epoch),
         "separated": half_rise_time(accuracy, epoch),
         "fitted": half_rise_time(-loss, epoch),
-        "final_share": fractions[:, 0],
-        "multiset_share": fractions[:, 1],
+        "final_share": final,
+        "multiset_share": multisets,
         "train_accuracy": accuracy,
         "train_loss": loss,
     }
@@ -160,11 +165,19 @@ def sequence_embedding_weights(
     return result
 
 
+class ClusterFractions(NamedTuple):
+    """Fractions of the variance of xi, (step,) each."""
+
+    final: np.ndarray
+    """Between the clusters of the last frame"""
+    multisets: np.ndarray
+    """Between multisets of the tokens at non-spurious positions"""
+
+
 def between_cluster_fractions(
     network: ClusteringHead, run_weights: dict[str, torch.Tensor]
-) -> np.ndarray:
-    """Fractions of the variance of xi between the clusters of the last frame, and
-    between multisets: (2, step).
+) -> ClusterFractions:
+    """Fractions of the variance of xi of one run between clusters.
 
     run_weights: of `sequence_embedding_weights`, (step, ...).
     """
@@ -179,4 +192,4 @@ def between_cluster_fractions(
     multisets = invariances.between_group_fraction(
         xi, probe.classes, sample=not probe.exhaustive
     )
-    return np.stack([final, multisets])
+    return ClusterFractions(final, multisets)

@@ -250,10 +250,8 @@ def local_landscape(
     slope = grad(loss)(row)
     sample_slope = grad(RegularizedLoss(network, sample, decay))(row)
     hessian = loss.hessian(row)
-    broken, sample_broken = (
-        [float((basis.T @ item).norm()) for basis in bases]
-        for item in (slope, sample_slope)
-    )
+    broken = [float((basis.T @ slope).norm()) for basis in bases]
+    sample_broken = [float((basis.T @ sample_slope).norm()) for basis in bases]
     cross_entropy = float(RegularizedLoss(network, tokens)(row))
     size = float(slope.norm())
     values = torch.linalg.eigvalsh(hessian).numpy()

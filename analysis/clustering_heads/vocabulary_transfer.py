@@ -38,14 +38,15 @@ from dynamics.trajectory.success import exceeds, successful_runs
 
 TRANSFER_TITLE = "Transfer of circuits to larger vocabularies"
 
-TRANSFER_KINDS = (
-    "scratch",
-    "scratch, twice as long",
-    "finetuned",
-    "finetuned from successful",
-)
-"""E epochs; 2 E epochs; E epochs after E epochs of the source; the same, from
-successful sources only."""
+SCRATCH = "scratch"
+"""E epochs."""
+SCRATCH_TWICE = "scratch, twice as long"
+"""2 E epochs."""
+FINETUNED = "finetuned"
+"""E epochs after E epochs of the source."""
+FROM_SUCCESSFUL = "finetuned from successful"
+"""The same, from successful sources only."""
+TRANSFER_KINDS = (SCRATCH, SCRATCH_TWICE, FINETUNED, FROM_SUCCESSFUL)
 
 
 def train_ensemble(
@@ -107,11 +108,9 @@ def run_transfer(
     result = _empty_result(design, vocabs, source)
     accuracy = result["accuracy"]
     paths = [path]
-    accuracy.loc[{"kind": "scratch", "vocab": design.source.vocab}] = _unseen_accuracy(
-        first, begin
-    )
-    accuracy.loc[{"kind": TRANSFER_KINDS[1], "vocab": design.source.vocab}] = (
-        _unseen_accuracy(first, 2 * begin)
+    accuracy.loc[SCRATCH, design.source.vocab] = _unseen_accuracy(first, begin)
+    accuracy.loc[SCRATCH_TWICE, design.source.vocab] = _unseen_accuracy(
+        first, 2 * begin
     )
     for vocab in vocabs:
         larger = larger_vocabulary_settings(design.source, vocab)
@@ -120,13 +119,11 @@ def run_transfer(
         finetuning = dataclasses.replace(larger, start=str(path), start_step=begin)
         finetuned_path, finetuned = train_ensemble(finetuning, design, once, device)
         tuned = _unseen_accuracy(finetuned, end)
-        values = [
-            _unseen_accuracy(scratch, end),
-            _unseen_accuracy(scratch, 2 * end),
-            tuned,
-        ]
-        accuracy.loc[{"vocab": vocab}] = np.stack(
-            [*values, np.where(result["successful"], tuned, np.nan)]
+        accuracy.loc[SCRATCH, vocab] = _unseen_accuracy(scratch, end)
+        accuracy.loc[SCRATCH_TWICE, vocab] = _unseen_accuracy(scratch, 2 * end)
+        accuracy.loc[FINETUNED, vocab] = tuned
+        accuracy.loc[FROM_SUCCESSFUL, vocab] = np.where(
+            result["successful"], tuned, np.nan
         )
         paths += [scratch_path, finetuned_path]
         print(
@@ -193,47 +190,51 @@ def transfer_table(result: xr.Dataset) -> pd.DataFrame:
     rows = []
     for vocab in result["vocab"].values.tolist():
         row = {"p": vocab}
-        samples = [finite_accuracies(result, kind, vocab) for kind in TRANSFER_KINDS]
-        for name, sample in zip(_KIND_COLUMNS, samples, strict=True):
+        samples = {
+            kind: finite_accuracies(result, kind, vocab) for kind in TRANSFER_KINDS
+        }
+        for kind, sample in samples.items():
+            name = _column_name(kind)
             row |= interval_columns(name, mean_interval(sample, limits=(0, 1)))
             row |= {
                 f"{name}_max": sample.max() if sample.size else np.nan,
                 f"{name}_runs": sample.size,
             }
-        rows.append(
-            row
-            | interval_columns(
-                "gain", difference_interval(samples[3], samples[1], (0, 1))
-            )
+        gain = difference_interval(
+            samples[FROM_SUCCESSFUL], samples[SCRATCH_TWICE], (0, 1)
         )
+        rows.append(row | interval_columns("gain", gain))
     return make_table(rows)
 
 
-_KIND_HEADINGS = ("scratch E", "scratch 2E", "finetuned E+E", "from successful")
-_KIND_COLUMNS = tuple(
-    kind.replace(",", "").replace(" ", "_") for kind in TRANSFER_KINDS
-)
+def _column_name(kind: str) -> str:
+    """Name of the column of one of `TRANSFER_KINDS`."""
+    return kind.replace(",", "").replace(" ", "_")
+
+
+def _kind_column(heading: str, kind: str) -> Column:
+    name = _column_name(kind)
+    return Column(heading, name, digits=1, interval="half-width", scale=100)
 
 
 def _format_gain(row: dict) -> str:
     gain = [100 * row[f"gain{end}"] for end in ("", "_low", "_high")]
-    return (
-        "-"
-        if np.isnan(gain[0])
-        else f"{'+' * (gain[0] >= 0)}{format_interval(gain, 1)}"
-    )
+    if np.isnan(gain[0]):
+        return "-"
+    sign = "+" if gain[0] >= 0 else ""
+    return sign + format_interval(gain, 1)
 
 
 TRANSFER_COLUMNS = (
     Column("p", "p"),
     Column("chance", "p", text=lambda vocab: f"{100 / vocab:.1f}"),
-    *(
-        Column(heading, name, digits=1, interval="half-width", scale=100)
-        for heading, name in zip(_KIND_HEADINGS, _KIND_COLUMNS, strict=True)
-    ),
+    _kind_column("scratch E", SCRATCH),
+    _kind_column("scratch 2E", SCRATCH_TWICE),
+    _kind_column("finetuned E+E", FINETUNED),
+    _kind_column("from successful", FROM_SUCCESSFUL),
     Column("gain over scratch 2E", text=_format_gain),
-    Column("max scratch 2E", f"{_KIND_COLUMNS[1]}_max", digits=1, scale=100),
-    Column("max finetuned", f"{_KIND_COLUMNS[2]}_max", digits=1, scale=100),
+    Column("max scratch 2E", f"{_column_name(SCRATCH_TWICE)}_max", digits=1, scale=100),
+    Column("max finetuned", f"{_column_name(FINETUNED)}_max", digits=1, scale=100),
 )
 """The printed table; accuracies are in percent."""
 

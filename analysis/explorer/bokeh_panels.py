@@ -25,7 +25,12 @@ from analysis.panels.colours import (
     text_colours,
 )
 from analysis.panels.common_panels import join_notes
-from analysis.panels.contours import contour_tiles, mark_contours, tile_pixels
+from analysis.panels.contours import (
+    FLAG_COMBINATIONS,
+    contour_tiles,
+    mark_contours,
+    tile_pixels,
+)
 from analysis.panels.scene import (
     Arrows,
     Curves,
@@ -346,7 +351,7 @@ def pixel_palette(layer: Map | Image) -> tuple[np.ndarray, bool]:
     """Pixels of all class indices of a layer, (number,) uint32, and whether there are
     four for each, with contours.
 
-    With contours, they are the flattened tiles of `contours.contour_tiles`, (4 number,
+    With contours, they are the flattened tiles of `contours.contour_tiles`, (value,
     row, column)."""
     if isinstance(layer, Image):
         gap = to_rgba_array(colour("faint"))[:, :3]
@@ -359,8 +364,9 @@ def palette_pixels(numbers: np.ndarray, palette: np.ndarray, edges: bool) -> np.
     """Pixels of class indices (row, column): one each, or four each with contours."""
     if not edges:
         return palette[numbers]
-    four = palette.reshape(-1, 2, 2)
-    return tile_pixels(four, mark_contours(numbers, len(four) // 4))
+    tiles = palette.reshape(-1, 2, 2)
+    marked = mark_contours(numbers, len(tiles) // FLAG_COMBINATIONS)
+    return tile_pixels(tiles, marked)
 
 
 def _add_curves(

@@ -7,8 +7,9 @@ was extended or recomputed are ignored."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -18,9 +19,9 @@ from analysis.output.result_origin import is_result_of
 from analysis.panels.common_panels import RecordedRun
 from analysis.statistics.run_success import evaluation_split, success_mask
 from analysis.structures.circles_and_grids import (
-    STRUCTURE_KINDS,
     count_imperfections,
     is_circle,
+    structure_kind,
 )
 from analysis.transitions.loss_events import (
     default_scalar_name,
@@ -43,15 +44,17 @@ _UNFINISHED = {DIVERGED: "diverged", RUNNING: "running"}
 class RunEntry:
     """Properties of a run; None if unknown."""
 
-    place: int  # run index
+    run: int
+    """Index along `run`"""
     seed: int
-    status: str  # done, running, diverged
+    status: str
+    """done, running or diverged"""
     accuracy: float | None = None
     loss: float | None = None
-    successful: bool | None = None  # final accuracy above .98
-    structure: str | None = (
-        None  # circle or no circle, if tokens are the numbers modulo N
-    )
+    successful: bool | None = None
+    """Whether the final accuracy is above .98"""
+    structure: str | None = None
+    """Circle or no circle, if tokens are the numbers modulo N"""
     imperfections: int | None = None
     circuit: str | None = None
     spikes: int | None = None
@@ -59,13 +62,16 @@ class RunEntry:
     @property
     def groups(self) -> list[str]:
         """Groups of runs to which the run belongs, such as those that end as circles."""
-        above = {True: "accuracy above .98", False: "accuracy up to .98", None: None}
         status = None if self.status == "done" else self.status
-        names = (status, above[self.successful], self.structure, self.circuit)
+        success = None
+        if self.successful is not None:
+            above = "above" if self.successful else "up to"
+            success = f"accuracy {above} .98"
+        names = (status, success, self.structure, self.circuit)
         return [name for name in names if name]
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The run in one line."""
         return ", ".join((f"seed {self.seed}", *self.groups))
 
@@ -74,41 +80,42 @@ def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunE
     """The entries of all runs of a trajectory. path: its file; results are searched
     beside it."""
     last = trajectory.isel(step=-1)
-    result: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "seed": trajectory["seed"].values.tolist(),
         "status": [
             _UNFINISHED.get(int(value), "done") for value in trajectory["status"].values
         ],
-        "accuracy": _scored(last, "accuracy"),
-        "loss": _scored(last, "loss"),
-        "successful": (
-            success_mask(trajectory).tolist() if "accuracy" in trajectory else []
-        ),
+        "accuracy": _last_metric(last, "accuracy"),
+        "loss": _last_metric(last, "loss"),
+        **_structures(trajectory),
     }
-    result["structure"], result["imperfections"] = _structures(trajectory)
+    if "accuracy" in trajectory:
+        columns["successful"] = success_mask(trajectory).tolist()
     if path is not None:
-        result["circuit"] = _beside(trajectory, path, "circuits", _circuits)
-        result["spikes"] = _beside(trajectory, path, "events", _spikes)
-    columns = {name: values for name, values in result.items() if values}
+        columns["circuit"] = _values_from_result(
+            trajectory, path, "circuits", _circuits
+        )
+        columns["spikes"] = _values_from_result(trajectory, path, "events", _spikes)
+    known = {name: values for name, values in columns.items() if values is not None}
     return [
-        RunEntry(place, **{name: values[place] for name, values in columns.items()})
-        for place in range(trajectory.sizes["run"])
+        RunEntry(run, **{name: values[run] for name, values in known.items()})
+        for run in range(trajectory.sizes["run"])
     ]
 
 
-def _scored(last: xr.Dataset, name: str) -> list[float | None]:
-    """A metric at the last step, on the evaluation split."""
+def _last_metric(last: xr.Dataset, name: str) -> list[float | None] | None:
+    """A metric by run at the last step, on the evaluation split; None without it."""
     if name not in last:
-        return []
+        return None
     values = last[name].sel(split=evaluation_split(last)).values.astype(np.float64)
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
-    """Circle or no circle, and grid imperfections, if tokens are the numbers modulo
-    N."""
+def _structures(trajectory: xr.Dataset) -> dict[str, list]:
+    """`structure` and `imperfections` by run, if tokens are the numbers modulo N and
+    embeddings finite."""
     if not RecordedRun(trajectory.isel(step=[0]), 0).has_residue_tokens:
-        return [], []
+        return {}
     x = (
         trajectory["embedding"]
         .isel(step=-1)
@@ -116,9 +123,11 @@ def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
         .values.astype(np.float64)
     )
     if not np.isfinite(x).all():
-        return [], []
-    structures = [STRUCTURE_KINDS[not circle] for circle in is_circle(x)]
-    return structures, count_imperfections(x).tolist()
+        return {}
+    return {
+        "structure": [structure_kind(circle) for circle in is_circle(x)],
+        "imperfections": count_imperfections(x).tolist(),
+    }
 
 
 # ------------------------------------------------------------------ results of analyses
@@ -148,35 +157,33 @@ def read_result(trajectory: xr.Dataset, path: Path, analysis: str) -> xr.Dataset
     )
 
 
-def _beside(
+def _values_from_result(
     trajectory: xr.Dataset,
     path: Path,
     analysis: str,
-    read: Callable[[xr.Dataset, xr.Dataset], list],
-) -> list:
+    read: Callable[[xr.Dataset, xr.Dataset], list | None],
+) -> list | None:
     """Values by run that the function `read` takes from the result of an analysis beside
-    the file; empty unless the result is of this file and its runs."""
+    the file; None unless the result is of this file and its runs."""
     result = read_result(trajectory, path, analysis)
     if result is None:
-        return []
+        return None
     own = {"seed": trajectory["seed"].values, "successful": success_mask(trajectory)}
     try:
         same = all(np.array_equal(result[name], own[name]) for name in own)
-        return read(trajectory, result) if same else []
+        return read(trajectory, result) if same else None
     except (ValueError, KeyError, TrajectoryError):  # of other variables
-        return []
+        return None
 
 
-def _circuits(trajectory: xr.Dataset, result: xr.Dataset) -> list:
-    """Circuit labels at the last step."""
-    return (
-        result["label"].values.astype(str).tolist()
-        if result.attrs["step"] == int(trajectory["step"][-1])
-        else []
-    )
+def _circuits(trajectory: xr.Dataset, result: xr.Dataset) -> list | None:
+    """Circuit labels, if the result is of the last step."""
+    if result.attrs["step"] != int(trajectory["step"][-1]):
+        return None
+    return result["label"].values.astype(str).tolist()
 
 
-def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
+def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list | None:
     """Spike counts, if the result used the scalar, split and detection settings of the
     page.
 
@@ -186,7 +193,7 @@ def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
     if result.attrs["scalar"] != name or not np.array_equal(
         result["alive"].values, not_diverged(trajectory)
     ):
-        return []
+        return None
     of_run = result["of_run"].values
     run = int(np.bincount(of_run, minlength=trajectory.sizes["run"]).argmax())
     again = event_table(trajectory_scalar(trajectory.isel(run=[run]), name))
@@ -194,28 +201,33 @@ def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
         np.array_equal(again[column], result[f"event_{column}"][of_run == run])
         for column in ("kind", "begin", "end")
     )
-    return result["spikes"].values.astype(int).tolist() if same else []
+    return result["spikes"].values.astype(int).tolist() if same else None
 
 
 # ---------------------------------------------------------------------- order and table
 
+
+class RunOrder(NamedTuple):
+    """An order of runs by a field of `RunEntry`."""
+
+    label: str
+    largest_first: bool
+
+
 RUN_ORDERS = {
-    "place": "by seed",
-    "accuracy": "best first",
-    "imperfections": "fewest imperfections",
-    "spikes": "most spikes",
+    "run": RunOrder("by seed", largest_first=False),
+    "accuracy": RunOrder("best first", largest_first=True),
+    "imperfections": RunOrder("fewest imperfections", largest_first=False),
+    "spikes": RunOrder("most spikes", largest_first=True),
 }
 
 
-def sort_runs(entries: Sequence[RunEntry], order: str = "place") -> list[RunEntry]:
-    """Runs sorted by a key of `RUN_ORDERS`; those without a value come last."""
-    sign = 1 if order in ("place", "imperfections") else -1
-
-    def key(entry: RunEntry) -> tuple[bool, float]:
-        value = getattr(entry, order)
-        return value is None, sign * (value or 0)
-
-    return sorted(entries, key=key)
+def sort_runs(entries: Sequence[RunEntry], field: str = "run") -> list[RunEntry]:
+    """Runs in the order of a field of `RUN_ORDERS`; those without a value come last."""
+    known = [entry for entry in entries if getattr(entry, field) is not None]
+    unknown = [entry for entry in entries if getattr(entry, field) is None]
+    known.sort(key=attrgetter(field), reverse=RUN_ORDERS[field].largest_first)
+    return known + unknown
 
 
 _COLUMNS = (
@@ -249,4 +261,4 @@ def run_table_lines(entries: Sequence[RunEntry]) -> list[str]:
 
 def first_run(entries: Sequence[RunEntry]) -> int:
     """Index of the run to show first: the first successful run, else the first run."""
-    return next((entry.place for entry in entries if entry.successful), 0)
+    return next((entry.run for entry in entries if entry.successful), 0)

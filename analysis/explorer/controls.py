@@ -15,11 +15,11 @@ def setting_widget(settings: param.Parameterized, name: str) -> Widget:
     parameter = settings.param[name]
     choices = {str(value): value for value in getattr(parameter, "objects", ())}
 
-    def shown() -> Any:
+    def widget_value() -> Any:
         value = getattr(settings, name)
         return str(value) if choices else value
 
-    looks: dict[str, Any] = {"title": parameter.label, "value": shown()}
+    looks: dict[str, Any] = {"title": parameter.label, "value": widget_value()}
     made: Any
     if choices:
         options = list(zip(choices, parameter.names, strict=True))
@@ -32,14 +32,14 @@ def setting_widget(settings: param.Parameterized, name: str) -> Widget:
         else:
             made = Slider(start=low, end=high, format="0[.]0[0000]", **looks)
 
-    def turn(attribute: str, old: Any, new: Any) -> None:
+    def apply_value(attribute: str, old: Any, new: Any) -> None:
         if new is None:  # the field was emptied
-            made.value = shown()
+            made.value = widget_value()
         else:
             setattr(settings, name, choices.get(new, new))
 
-    made.on_change("value", turn)
-    settings.param.watch(lambda event: made.update(value=shown()), name)
+    made.on_change("value", apply_value)
+    settings.param.watch(lambda event: made.update(value=widget_value()), name)
     return made
 
 
@@ -65,8 +65,8 @@ class StatusLine:
         )
         self.layout.tags = [self.carrier]
 
-    def say(self, words: str, aloud: bool = False) -> None:
-        """aloud: whether screen readers announce the text."""
+    def show(self, words: str, aloud: bool = False) -> None:
+        """Show a text. aloud: whether screen readers announce it."""
         if self.layout.document is None or is_page_pending(self.layout.document):
             self.layout.text = words
         self.carrier.tags = [words, aloud]

@@ -61,8 +61,8 @@ class LivePanel:
         self.plot = made.plot
         self.layout = made.layout
         self.parts = {part["array"]: part for part in made.parts}
-        self.words = StatusLine()
-        self.layout.children.insert(1, self.words.layout)
+        self.text_line = StatusLine()
+        self.layout.children.insert(1, self.text_line.layout)
 
     def draw(self) -> None:
         """Show the current arrays."""
@@ -77,12 +77,13 @@ class LivePanel:
                 marks = mark_columns(values)
                 part["source"].patch({key: [(every, x)] for key, x in marks.items()})
 
-    def fit(self, places: np.ndarray) -> np.ndarray:
+    def fit_limits(self, places: np.ndarray) -> np.ndarray:
         """Adapt the limits, which are about the origin, to points, in large steps;
         returns the points."""
         furthest = float(np.abs(places).max(initial=0.0))
         if not 0.4 * self.reach < furthest < 0.98 * self.reach and furthest:
-            self.reach = reach = 1.3 * furthest
+            reach = 1.3 * furthest
+            self.reach = reach
             for axis in (self.plot.x_range, self.plot.y_range):
                 axis.update(start=-reach, end=reach)
             for part in self.parts.values():
@@ -105,7 +106,7 @@ def token_panel(
     layers = [token_points("embedding", n, joined=True)]
 
     def arrays(panel: LivePanel) -> dict[str, np.ndarray]:
-        return {"embedding": panel.fit(positions())}
+        return {"embedding": panel.fit_limits(positions())}
 
     return LivePanel(
         name, title, layers, arrays, text, (-reach, reach), explanation=explanation

@@ -28,8 +28,8 @@ class LivePage:
     its panels, and the charts below them."""
 
     unit = "epoch"
-    at_once = 5
-    """Steps that are computed together."""
+    steps_together = 5
+    """Steps that are computed in one call."""
     note = ""
     sliders: type[param.Parameterized]
     """Fields of the run's settings, seed and pace."""
@@ -41,29 +41,33 @@ class LivePage:
         self.style = style
         self.settings: Any = self.sliders()
         self.run = self.make_run()
-        self.names = [n for n in self.settings.param if n not in ("name", "pace")]
+        self.setting_names = [
+            name for name in self.settings.param if name not in ("name", "pace")
+        ]
         self.panels: Sequence[LivePanel] = ()
-        self.drawn: Any = None
+        self.panels_key: Any = None
+        self.frames = 0
+        self.due_steps = 0.0
         self.player = Player(document, self.frame, self.step, self.begin)
         self.show = self.player.show
         self.hide = self.player.hide
         self.clock = StatusLine("clock", align_self="center", min_width="240px")
         with style_in_use(style):
             self.charts = LiveCharts(self.chart_list, self.unit)
-        self.stages = panel_grid([], _PANEL_WIDTH)
-        self.settings.param.watch(self.turn, self.names)
+        self.panel_layout = panel_grid([], _PANEL_WIDTH)
+        self.settings.param.watch(self.apply_settings, self.setting_names)
         self.begin()
         wide: Any = {"sizing_mode": "stretch_width"}
         top = Row(self.player.layout, self.clock.layout, **wide)
         top.styles = {"flex-wrap": "wrap"}
         side = Column(*self.controls(), width=256, margin=(0, 28, 0, 0))
         side.stylesheets = [LAST_IF_STACKED]
-        figures = Column(top, self.stages, self.charts.layout, **wide)
+        figures = Column(top, self.panel_layout, self.charts.layout, **wide)
         self.layout = Row(side, figures, stylesheets=[STACKED], **wide)
 
     def controls(self) -> list[UIElement]:
         """The controls beside the panels."""
-        names = (*self.names, "pace")
+        names = (*self.setting_names, "pace")
         widgets = [setting_widget(self.settings, name) for name in names]
         return [*widgets, text_div(self.note, 12, "muted")]
 
@@ -83,8 +87,8 @@ class LivePage:
         """The values of the charts."""
         return self.run.scores()
 
-    def remark(self) -> str:
-        """What is said beside the time."""
+    def status_note(self) -> str:
+        """Text after the time."""
         return ""
 
     # ------------------------------------------------------------- interface of a tab
@@ -96,42 +100,44 @@ class LivePage:
 
     # ------------------------------------------------------------------------ animation
 
-    def turn(self, *events: Any) -> None:
-        """Take changed settings; some restart the run."""
-        values = {name: getattr(self.settings, name) for name in self.names}
-        if self.run.change(**values):
+    def apply_settings(self, *events: Any) -> None:
+        """Apply changed settings; some restart the run."""
+        values = {name: getattr(self.settings, name) for name in self.setting_names}
+        if self.run.change_settings(**values):
             self.begin()
-        self.player.ask()
+        self.player.request_frame()
 
     def begin(self) -> None:
         """Restart with the current settings."""
         self.run.restart()
         self.charts.clear()
         self.frames = 0
-        self.due = 0.0
-        if self.drawn != (key := self.panel_key()):
-            self.drawn = key
+        self.due_steps = 0.0
+        key = self.panel_key()
+        if self.panels_key != key:
+            self.panels_key = key
             with style_in_use(self.style):
                 self.panels = self.make_panels()
-            self.stages.children = [panel.layout for panel in self.panels]
-        self.remember()
-        self.player.ask()
+            self.panel_layout.children = [panel.layout for panel in self.panels]
+        self.add_chart_values()
+        self.player.request_frame()
 
     def frame(self, moving: bool) -> None:
         """Draw a frame, after advancing if `moving` is true."""
         if moving:
-            self.due += self.settings.pace
-            steps = int(self.due)
-            self.due -= steps
-            advance_within_time(steps, self.run.advance, self.at_once)
-            self.remember()
+            self.due_steps += self.settings.pace
+            steps = int(self.due_steps)
+            self.due_steps -= steps
+            advance_within_time(steps, self.run.advance, self.steps_together)
+            self.add_chart_values()
         self.draw()
 
     def step(self) -> None:
+        """Advance by one step."""
         self.run.advance(1)
-        self.remember()
+        self.add_chart_values()
 
-    def remember(self) -> None:
+    def add_chart_values(self) -> None:
         """Add the values of the charts, and pause if the run has diverged."""
         self.charts.add(x=self.run.time, **self.measures())
         if self.run.diverged:
@@ -143,10 +149,11 @@ class LivePage:
             panel.draw()
         if paused or self.frames % TEXT_EVERY == 0:
             for panel in self.panels:
-                panel.words.say(panel.text())
-            stopped = f"; the next {self.unit} is not finite: the run has diverged"
-            words = f"{self.unit} {self.run.time}{stopped * self.run.diverged}"
-            self.clock.say(words + self.remark(), paused)
+                panel.text_line.show(panel.text())
+            status = f"{self.unit} {self.run.time}"
+            if self.run.diverged:
+                status += f"; the next {self.unit} is not finite: the run has diverged"
+            self.clock.show(status + self.status_note(), paused)
         if paused or self.frames % CHARTS_EVERY == 0:
             self.charts.draw()
         self.frames += 1

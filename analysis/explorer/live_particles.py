@@ -16,7 +16,11 @@ from analysis.explorer.live_figures import (
     LivePanel,
 )
 from analysis.explorer.live_page import CHARTS_EVERY, LivePage
-from analysis.explorer.live_run import ParticleRun, embedding_structure
+from analysis.explorer.live_run import (
+    EmbeddingStructure,
+    ParticleRun,
+    embedding_structure,
+)
 from analysis.explorer.sliders import OPENING_SEED, PARTICLES, ParticleSliders
 from analysis.explorer.theme import make_button
 from analysis.panels.colours import colour
@@ -51,7 +55,9 @@ _DIRECTIONS = (
     ("↓", "Down", (0, -1)),
     ("→", "Right", (1, 0)),
 )
-"""Signs and names of the buttons that move a particle, and where to."""
+"""Signs, names and directions in the plane of the buttons that move a particle."""
+_COMPILE_CHECK_INTERVAL = 200
+"""Milliseconds between checks whether kernels are compiled."""
 _RING = 12.0
 """Area of the ring around the chosen particle, relative to a mark."""
 
@@ -60,7 +66,7 @@ class ParticlesPage(LivePage):
     """Sliders, buttons and figures of one run of particles."""
 
     unit = "step"
-    at_once = 1
+    steps_together = 1
     note = (
         "Drag a particle, or choose one and move it with the buttons or the arrow keys."
     )
@@ -80,16 +86,30 @@ class ParticlesPage(LivePage):
             note=f"a circle if below {CIRCLE_RATIO}",
         ),
     )
-    preparing = resuming = False
-    held: np.ndarray | None = None
-    """Position to which the chosen particle is dragged."""
-    among: np.ndarray | None = None
-    """Positions of all particles when the drag began."""
+    preparing = False
+    """Whether kernels for changed settings are being compiled."""
+    resuming = False
+    """Whether the run goes on when they are."""
+    drag_position: np.ndarray | None = None
+    """Position in the plane to which the chosen particle is dragged."""
+    positions_before_drag: np.ndarray | None = None
+    """Positions of all particles when the drag began, or after the last step since."""
     run: ParticleRun
+    token: Select
+    """Control of the chosen particle."""
+    plot: LivePanel
+    """Panel of the embedding."""
+    dense: bool
+    """Whether pair sums are shown as a density."""
+    basis: np.ndarray
+    """Axes of the plane of the last frame, (2, axis), for D > 2."""
+    structure: EmbeddingStructure
 
     def make_run(self) -> ParticleRun:
         self.token = Select(title="particle", width=84)
-        self.token.on_change("value", lambda attribute, old, new: self.player.ask())
+        self.token.on_change(
+            "value", lambda attribute, old, new: self.player.request_frame()
+        )
         return ParticleRun(ParticleSettings(), OPENING_SEED)
 
     def controls(self) -> list[UIElement]:
@@ -98,20 +118,20 @@ class ParticlesPage(LivePage):
         buttons = [
             make_button(
                 sign,
-                partial(self.nudge, np.array(way)),
-                f"move particle {to.lower()}",
-                [f"Arrow{to}"],
+                partial(self.move_particle_by_button, np.array(direction)),
+                f"move particle {name.lower()}",
+                [f"Arrow{name}"],
                 width=34,
                 align="end",
             )
-            for sign, to, way in _DIRECTIONS
+            for sign, name, direction in _DIRECTIONS
         ]
         *widgets, note = super().controls()
         return [*widgets, Row(self.token, *buttons, css_classes=["arrow-keys"]), note]
 
     def begin(self) -> None:
         n = self.run.settings.n
-        self.held = None
+        self.drag_position = None
         self.dense = shown_as_density(n)
         if len(self.token.options) != n:
             self.token.update(options=list(map(str, range(n))), value="0")
@@ -120,7 +140,8 @@ class ParticlesPage(LivePage):
 
     def make_panels(self) -> list[LivePanel]:
         n = self.run.settings.n
-        ink, accent = (np.array([to_rgb(colour(name))]) for name in ("ink", "accent"))
+        ink = np.array([to_rgb(colour("ink"))])
+        accent = np.array([to_rgb(colour("accent"))])
         hollow = np.array([False])
         layers: list[Points | Arrows] = [
             Arrows("force", ink.repeat(n, 0), tuple(f"force on {k}" for k in range(n))),
@@ -133,14 +154,14 @@ class ParticlesPage(LivePage):
             title,
             layers,
             self.points,
-            self.words,
+            self.structure_text,
             explanation=EMBEDDING_EXPLANATION,
         )
         for event, reaction in (
-            (PanStart, self.grab),
-            (Pan, self.drag),
-            (PanEnd, self.let_go),
-            (Tap, self.choose),
+            (PanStart, self.grab_particle),
+            (Pan, self.drag_particle),
+            (PanEnd, self.release_particle),
+            (Tap, self.choose_particle),
         ):
             self.plot.plot.on_event(event, reaction)
         sums: Points | Image = pair_sum_points("sums", n, all_pairs(n))
@@ -162,7 +183,7 @@ class ParticlesPage(LivePage):
 
     # ------------------------------------------------------------------------ animation
 
-    def turn(self, *events: Any) -> None:
+    def apply_settings(self, *events: Any) -> None:
         """Apply changed settings: force constants at once; a change of N, D or the seed
         restarts the run.
 
@@ -171,13 +192,12 @@ class ParticlesPage(LivePage):
         page, the step size becomes the usual one; an address gives both."""
         if self.player.timer.is_running and [event.name for event in events] == ["n"]:
             usual = round(usual_step_size(self.settings.n), 5)
-            self.settings.step_size = min(max(usual, 1e-5), 0.02)
-        kernels, now = (
-            kernel_warmup.kernels_of(of.n, of.dim)
-            for of in (self.settings, self.run.settings)
-        )
-        if kernels == now or kernel_warmup.kernels_ready(kernels):
-            super().turn()
+            low, high = self.settings.param.step_size.bounds
+            self.settings.step_size = min(max(usual, low), high)
+        kernels = kernel_warmup.kernels_of(self.settings.n, self.settings.dim)
+        current = kernel_warmup.kernels_of(self.run.settings.n, self.run.settings.dim)
+        if kernels == current or kernel_warmup.kernels_ready(kernels):
+            super().apply_settings()
             kernel_warmup.mark_kernels_ready(kernels)
             if self.resuming and self.player.timer.is_running:
                 self.player.start()
@@ -187,28 +207,30 @@ class ParticlesPage(LivePage):
             self.player.pause()
             if not self.preparing:
                 self.preparing = True
-                self.document.add_timeout_callback(self.try_again, 200)
-        self.player.ask()
+                self.document.add_timeout_callback(
+                    self.apply_settings_when_compiled, _COMPILE_CHECK_INTERVAL
+                )
+        self.player.request_frame()
 
-    def try_again(self) -> None:
-        """Apply settings for which kernels were compiled."""
+    def apply_settings_when_compiled(self) -> None:
+        """Apply the settings if their kernels are compiled, or else wait again."""
         self.preparing = False
-        self.turn()
+        self.apply_settings()
 
     def frame(self, moving: bool) -> None:
-        if self.held is not None:
-            self.put(self.held, self.among)
+        if self.drag_position is not None:
+            self.move_particle(self.drag_position, self.positions_before_drag)
         super().frame(moving)
         if moving:
-            self.among = self.run.embedding
+            self.positions_before_drag = self.run.embedding
 
-    def remember(self) -> None:
+    def add_chart_values(self) -> None:
         few = self.run.settings.n <= _FEW_PARTICLES or not self.player.running
         if few or self.frames % CHARTS_EVERY == 0 or self.run.diverged:
-            super().remember()
+            self.structure = embedding_structure(self.run.embedding)
+            super().add_chart_values()
 
     def measures(self) -> dict[str, float]:
-        self.structure = embedding_structure(self.run.embedding)
         return {
             "force": float(self.run.state.gradient_norm[0]),
             "imperfections": self.structure.imperfections,
@@ -218,7 +240,7 @@ class ParticlesPage(LivePage):
     def points(self, panel: LivePanel) -> dict[str, np.ndarray]:
         """The particles and the forces on them."""
         plane = self.plane()
-        places = panel.fit(plane.places(self.run.embedding))
+        places = panel.fit_limits(plane.places(self.run.embedding))
         force = (self.run.force() @ plane.basis.T)[None]
         arrows = scaled_arrows(places[None], force, ARROW_LENGTH * panel.reach)
         chosen = places[[int(self.token.value)]]
@@ -232,7 +254,7 @@ class ParticlesPage(LivePage):
         if plane.heights is not None:  # one axis: pair sums have separate heights
             ranks = modular_sum(pairs, self.run.settings.n)
             plane = fit_projection(sums, ranks=ranks)
-        places = panel.fit(plane.places(sums))
+        places = panel.fit_limits(plane.places(sums))
         if not self.dense:
             return {"sums": places}
         box = np.array([[-panel.reach, panel.reach]] * 2)
@@ -248,14 +270,14 @@ class ParticlesPage(LivePage):
         self.basis = nearest_basis(plane.basis, self.basis)
         return plane._replace(basis=self.basis)
 
-    def words(self) -> str:
+    def structure_text(self) -> str:
         """The structure that the particles form, and the axes of the plot."""
         dim = self.run.settings.dim
         planes = {1: "; one axis, horizontal", 2: ""}
         note = planes.get(dim, f"; two principal axes of {dim}")
-        return self.structure.words + note
+        return self.structure.text + note
 
-    def remark(self) -> str:
+    def status_note(self) -> str:
         n = self.run.settings.n
         settings = self.settings
         if self.preparing:
@@ -267,7 +289,7 @@ class ParticlesPage(LivePage):
 
     # ----------------------------------------------------------------- user interaction
 
-    def choose(self, event: PointEvent) -> bool:
+    def choose_particle(self, event: PointEvent) -> bool:
         """Choose the particle nearest to the pointer, if it is within reach; return
         whether it is."""
         if event.x is None or event.y is None:
@@ -279,44 +301,48 @@ class ParticlesPage(LivePage):
             self.token.value = str(distances.argmin())
         return bool(is_near)
 
-    def grab(self, event: PointEvent) -> None:
-        if self.choose(event):
-            self.among = self.run.embedding
-            self.held = np.array([event.x, event.y])
-            self.player.ask()
+    def grab_particle(self, event: PointEvent) -> None:
+        """Begin to drag the particle at the pointer."""
+        if self.choose_particle(event):
+            self.positions_before_drag = self.run.embedding
+            self.drag_position = np.array([event.x, event.y])
+            self.player.request_frame()
 
-    def drag(self, event: PointEvent) -> None:
-        if self.held is not None and event.x is not None and event.y is not None:
+    def drag_particle(self, event: PointEvent) -> None:
+        """Drag the grabbed particle to the pointer, within the square."""
+        if self.drag_position is not None and None not in (event.x, event.y):
             edge = self.plot.reach
-            self.held = np.clip([event.x, event.y], -edge, edge)
-            self.player.ask()
+            self.drag_position = np.clip([event.x, event.y], -edge, edge)
+            self.player.request_frame()
 
-    def let_go(self, event: PointEvent) -> None:
-        self.drag(event)
-        if self.held is not None:
-            self.put(self.held, self.among)
-        self.held = None
-        self.player.ask()
+    def release_particle(self, event: PointEvent) -> None:
+        """Drag the grabbed particle to the pointer, and leave it there."""
+        self.drag_particle(event)
+        if self.drag_position is not None:
+            self.move_particle(self.drag_position, self.positions_before_drag)
+        self.drag_position = None
+        self.player.request_frame()
 
-    def nudge(self, way: np.ndarray) -> None:
+    def move_particle_by_button(self, direction: np.ndarray) -> None:
         """Move the chosen particle a little."""
         places = self.plane().places(self.run.embedding)
-        self.put(places[int(self.token.value)] + NUDGE_LENGTH * way)
-        self.player.ask()
+        self.move_particle(places[int(self.token.value)] + NUDGE_LENGTH * direction)
+        self.player.request_frame()
 
-    def put(self, place: np.ndarray, among: np.ndarray | None = None) -> None:
-        """Put the selected particle at a position in the plane; its coordinates along
-        other axes do not change.
+    def move_particle(
+        self, place: np.ndarray, others: np.ndarray | None = None
+    ) -> None:
+        """Move the chosen particle to a place in the plane; its coordinates along other
+        axes do not change.
 
-        among: positions of all particles (token, axis) when a drag began; if each move
+        others: positions of all particles (token, axis) before a drag; if each move
         starts from them, repeated normalisation during the drag does not contract the
         other particles."""
         token = int(self.token.value)
         plane = self.plane()
         position = self.run.embedding[token]
-        self.run.place(
-            token, position + (place - position @ plane.basis.T) @ plane.basis, among
-        )
+        position = position + (place - position @ plane.basis.T) @ plane.basis
+        self.run.place_particle(token, position, others)
 
 
 def usual_step_size(n: int) -> float:

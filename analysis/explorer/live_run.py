@@ -36,8 +36,12 @@ EPOCHS_PER_STEP = 20
 class LiveRun:
     """One run of a system, whose settings can be changed while it runs."""
 
-    at_once: ClassVar[Sequence[str]] = ("lr", "weight_decay")
+    immediate_settings: ClassVar[Sequence[str]] = ("lr", "weight_decay")
     """Settings that apply from the next step on; others restart the run."""
+    unchanged: bool
+    """Whether the state is that of a simulation with the current settings."""
+    system: Any
+    state: Any
 
     def __init__(self, settings: Any, seed: int = 0) -> None:
         """Raises MissingPackage if the system needs torch, which is missing."""
@@ -48,8 +52,8 @@ class LiveRun:
     def restart(self) -> None:
         """Restart from the seed."""
         self.unchanged = True
-        self.system: Any = create_system(self.settings, "cpu")
-        self.state: Any = self.system.initial(np.array([self.seed]))
+        self.system = create_system(self.settings, "cpu")
+        self.state = self.system.initial(np.array([self.seed]))
 
     @property
     def time(self) -> int:
@@ -67,44 +71,47 @@ class LiveRun:
         with numba_threads(1):
             self.state = self.system.advance(self.state, steps)
 
-    def change(self, **settings: Any) -> bool:
+    def change_settings(self, **settings: Any) -> bool:
         """Change settings, or the seed; return whether this restarted the run. Raises
         SettingsError."""
         seed = settings.pop("seed", self.seed)
-        before, after = self.settings, dataclasses.replace(self.settings, **settings)
-        applied = {name: getattr(after, name) for name in self.at_once}
-        anew = (seed, after) != (self.seed, dataclasses.replace(before, **applied))
+        before = self.settings
+        after = dataclasses.replace(before, **settings)
+        immediate = {name: getattr(after, name) for name in self.immediate_settings}
+        restarts = seed != self.seed or after != dataclasses.replace(
+            before, **immediate
+        )
         self.unchanged &= after == before or self.state.step == 0
         self.seed = seed
         self.settings = after
-        if anew:
+        if restarts:
             self.restart()
         elif after != before:
             arrays = self.system.checkpoint(self.state)
             self.system = create_system(after, "cpu")
             self.state = self.system.restore(arrays)
-        return anew
+        return restarts
 
 
 class ParticleRun(LiveRun):
     """One run of the particle system."""
 
-    at_once = ("fa", "ga", "gr", "step_size")
+    immediate_settings = ("fa", "ga", "gr", "step_size")
 
     @property
     def embedding(self) -> np.ndarray:
         """Positions, (token, axis)."""
         return self.state.embedding[0]
 
-    def place(
-        self, token: int, position: np.ndarray, among: np.ndarray | None = None
+    def place_particle(
+        self, token: int, position: np.ndarray, others: np.ndarray | None = None
     ) -> None:
         """Put a particle at a position (axis,) and normalise; the others react in the
         next step.
 
-        among: positions of all particles (token, axis), by default the current ones.
+        others: positions of all particles (token, axis), by default the current ones.
         """
-        moved = (self.embedding if among is None else among).copy()
+        moved = (self.embedding if others is None else others).copy()
         moved[token] = position
         self.unchanged = False
         self.state = dataclasses.replace(
@@ -120,24 +127,36 @@ class ParticleRun(LiveRun):
 class NetworkRun(LiveRun):
     """One run of a network, with its loss and accuracy."""
 
+    variables: dict[str, np.ndarray]
+    """What the system observes in the current state, without the axis of runs."""
+
     def restart(self) -> None:
         super().restart()
-        self.score()
+        self.observe_state()
 
     def advance(self, steps: int) -> None:
         super().advance(steps)
-        self.score()
+        self.observe_state()
 
-    def score(self) -> None:
-        """Update loss and accuracy by split."""
-        self.seen = {
-            name: values[0] for name, values in self.system.observe(self.state).items()
-        }
+    def observe_state(self) -> None:
+        """Update `variables`."""
+        observed = self.system.observe(self.state)
+        self.variables = {name: values[0] for name, values in observed.items()}
+
+    def by_split(self, name: str) -> dict[str, float]:
+        """The loss or the accuracy of each split."""
         splits = [str(split) for split in self.system.coords()["split"]]
-        self.loss, self.accuracy = (
-            dict(zip(splits, map(float, self.seen[name]), strict=True))
-            for name in ("loss", "accuracy")
-        )
+        return dict(zip(splits, map(float, self.variables[name]), strict=True))
+
+    @property
+    def loss(self) -> dict[str, float]:
+        """The loss of each split."""
+        return self.by_split("loss")
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """The accuracy of each split."""
+        return self.by_split("accuracy")
 
     def scores(self) -> dict[str, float]:
         """Loss of each split, and the accuracy as `SPLIT_right`."""
@@ -153,7 +172,7 @@ class NetworkRun(LiveRun):
     @property
     def embedding(self) -> np.ndarray:
         """The embedding of the network (token, axis), float64."""
-        return self.seen["embedding"].astype(np.float64)
+        return self.variables["embedding"].astype(np.float64)
 
     @property
     def network(self) -> Any:
@@ -163,7 +182,7 @@ class NetworkRun(LiveRun):
     def weights(self) -> dict[str, Any]:
         """The weights as tensors (1, ...)."""
         return {
-            name: torch.from_numpy(self.seen[name])[None]
+            name: torch.from_numpy(self.variables[name])[None]
             for name in self.network.variables
         }
 
@@ -171,11 +190,15 @@ class NetworkRun(LiveRun):
 class TrainingRun(NetworkRun):
     """One run of CA's network, and particles that start at its initial embedding."""
 
+    particles: ParticleRun
+
     def restart(self) -> None:
         super().restart()
         n, dim = self.embedding.shape
-        self.particles = particles = ParticleRun(ParticleSettings(n=n, dim=dim))
-        particles.state = particles.system.state_from_positions(self.embedding[None])
+        self.particles = ParticleRun(ParticleSettings(n=n, dim=dim))
+        self.particles.state = self.particles.system.state_from_positions(
+            self.embedding[None]
+        )
 
     def advance(self, steps: int) -> None:
         """Train for some epochs, and advance the particles by the corresponding
@@ -238,7 +261,7 @@ class EmbeddingStructure(NamedTuple):
         return "grid" if is_grid else "neither"
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The kind of the structure, and the imperfections relative to all pair
         sums."""
         count = f"{self.imperfections} of {self.pairs} sums"

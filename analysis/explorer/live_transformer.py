@@ -41,19 +41,20 @@ class TransformerPage(LivePage):
                 f"frequency_{place + 1}",
                 f"{rank} frequency",
                 n,
-                partial(self.plane, place),
-                partial(self.frequency, place),
+                partial(self.plane_positions, place),
+                partial(self.frequency_text, place),
                 reach=1.0,
                 explanation=panels.FREQUENCY_EXPLANATION,
             )
             for place, rank in enumerate(("strongest", "second"))
         ]
-        rows, columns = ([f"{letter} = {k}" for k in range(n)] for letter in "ab")
+        rows = tuple(f"a = {k}" for k in range(n))
+        columns = tuple(f"b = {k}" for k in range(n))
         logits = LivePanel(
             "correct_logits",
             "correct logits",
-            [Image("logits", 0.0, 1.0, tuple(rows), tuple(columns))],
-            self.logits,
+            [Image("logits", 0.0, 1.0, rows, columns)],
+            self.logit_arrays,
             lambda: self.run.accuracies,
             (-0.5, n - 0.5),
             note="rows: a, from 0 at the top; columns: b; relative to the largest",
@@ -62,14 +63,14 @@ class TransformerPage(LivePage):
         )
         return [*planes, logits]
 
-    def plane(self, place: int) -> np.ndarray:
+    def plane_positions(self, place: int) -> np.ndarray:
         """The embedding in the plane of one of the strongest frequencies."""
         return self.run.strongest_planes(place + 1)[place][1]
 
-    def frequency(self, place: int) -> str:
+    def frequency_text(self, place: int) -> str:
         return f"embedding at k = {self.run.strongest_planes(place + 1)[place][0]}"
 
-    def logits(self, panel: LivePanel) -> dict[str, np.ndarray]:
+    def logit_arrays(self, panel: LivePanel) -> dict[str, np.ndarray]:
         """The correct logits, relative to the largest."""
         logits = self.run.correct_logits()
         return {"logits": logits / max(logits.max(), 1e-9)}

@@ -92,17 +92,26 @@ class Page:
         place = (0, 0, 0, 24)
         self.introduction = text_div("", 12, "muted", place, align_self="center")
         self.introduction.min_width = 320
-        self.address, self.asked, self.code = hidden = [
-            Div(visible=False, name=name) for name in ("address", "asked", "code")
-        ]
+        self.address = Div(visible=False, name="address")
+        self.asked = Div(visible=False, name="asked")
+        self.code = Div(visible=False, name="code")
         self.asked.on_change("tags", lambda attribute, old, new: self._answer(*new))
         self.code.js_on_change("tags", CustomJS(code="copy_from_page(...this.tags)"))
         write = CustomJS(args={"address": self.address}, code=_WRITE_ADDRESS_CODE)
         self.address.js_on_change("text", write)
         document.js_on_event(DocumentReady, write)  # the first tab
         self.body = Column(sizing_mode="stretch_width")
-        parts = (self._head(), self.message, self.body, *hidden)
-        document.add_root(Column(*parts, sizing_mode="stretch_width"))
+        document.add_root(
+            Column(
+                self._heading(),
+                self.message,
+                self.body,
+                self.address,
+                self.asked,
+                self.code,
+                sizing_mode="stretch_width",
+            )
+        )
         document.title = _TITLE
         document.template = html_template("page")
         document.template_variables.update(
@@ -115,12 +124,12 @@ class Page:
         others = [name for name in arguments if name != "tab"]
         refused = url_state.read_url_state(arguments, choice, others)
         self.tabs.active = self.names.index(choice.tab)
-        self.show(choice.tab, arguments, refused)
+        self.show_tab(choice.tab, arguments, refused)
         self.tabs.on_change(
-            "active", lambda attribute, old, new: self.show(self.names[new])
+            "active", lambda attribute, old, new: self.show_tab(self.names[new])
         )
 
-    def _head(self) -> UIElement:
+    def _heading(self) -> UIElement:
         title = text_div(_TITLE, 17, margin=(4, 28, 0, 0), font_weight="650")
         title.sizing_mode = None
         tools = [
@@ -138,7 +147,7 @@ class Page:
             styles={"flex-wrap": "wrap", "row-gap": "6px"},
         )
 
-    def show(
+    def show_tab(
         self,
         name: str,
         arguments: Mapping[str, Sequence[bytes]] | None = None,
@@ -156,7 +165,9 @@ class Page:
             if name == "particles":
                 arguments = arguments or self.reached
             settings = self.made[name].settings
-            settings.param.watch(self._write, url_state.url_setting_names(settings))
+            settings.param.watch(
+                self._write_address, url_state.url_setting_names(settings)
+            )
         tab = self.made[name]
         self.open_tab = name
         of_tab = url_state.read_url_state(arguments or {}, tab.settings, ("tab",))
@@ -167,23 +178,24 @@ class Page:
         self.introduction.update(text=introduction, visible=bool(introduction))
         self.body.children = [tab.layout]
         tab.show()
-        self._write()
+        self._write_address()
 
-    def _answer(self, question: str, number: float = 0, columns: int = 0) -> None:
+    def _answer(self, question: str, *values: Any) -> None:
         """Answer the page's script: Python was asked for, the story reached a setting,
         or the browser's tab became hidden or visible."""
         tab = self.made[self.open_tab]
         if question == "python":
+            number, columns = values
             self.code.tags = ["Python", tab.python(columns), number]
         elif question == "reached":
-            values = {"fa": f"{number:g}", "seed": str(columns)}
-            self.reached = {name: [text.encode()] for name, text in values.items()}
+            fa, seed = values
+            self.reached = {"fa": [f"{fa:g}".encode()], "seed": [str(seed).encode()]}
         elif question == "hidden":
             tab.hide(briefly=True)
         else:
             tab.show()
 
-    def _write(self, *events: Any) -> None:
+    def _write_address(self, *events: Any) -> None:
         """Write the view into the address."""
         settings = self.made[self.open_tab].settings
         self.address.text = url_state.url_query(settings, {"tab": self.open_tab})

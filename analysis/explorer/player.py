@@ -22,12 +22,13 @@ FRAME_SECONDS = 0.1
 
 
 def advance_within_time(
-    count: int, advance: Callable[[int], None], at_once: int = 1
+    count: int, advance: Callable[[int], None], together: int = 1
 ) -> None:
-    """Advance by a number of steps, or by fewer if they take too long."""
+    """Advance by a number of steps, or by fewer if they take too long. together: steps
+    of one call of `advance`."""
     end = time.perf_counter() + FRAME_SECONDS
-    for first in range(0, count, at_once):
-        advance(min(at_once, count - first))
+    for first in range(0, count, together):
+        advance(min(together, count - first))
         if time.perf_counter() > end:
             break
 
@@ -46,10 +47,18 @@ class Player:
         advances once. reset: restarts the run."""
         self.document = document
         self.frame = frame
-        self.running = self.stale = self.late = self.interrupted = False
+        self.running = False
+        self.stale = False
+        """Whether something has changed that no frame shows."""
+        self.late = False
+        """Whether the browser has not painted the last frames."""
+        self.interrupted = False
+        """Whether the animation goes on when the page is shown again."""
         self.timer = PageTimer(self._tick, _INTERVAL)
         self.sent = self.painted = 0
-        self.out, self.back = ColumnDataSource(), ColumnDataSource()  # have no views
+        # without views
+        self.out = ColumnDataSource()
+        self.back = ColumnDataSource()
         code = """
             const [frame] = this.tags, next = requestAnimationFrame
             next(() => next(() => { back.tags = [frame] }))
@@ -59,19 +68,20 @@ class Player:
         self.start_button = make_button(
             "Start", self.toggle, "", ["key-Space"], width=84, button_type="primary"
         )
-        one, anew = partial(self._apart, step), partial(self._apart, reset)
+        pause_and_step = partial(self._pause_and_change, step)
+        pause_and_reset = partial(self._pause_and_change, reset)
         self.layout = Row(
             self.start_button,
-            make_button("Step", one, "", ["key-ArrowRight"], width=64),
-            make_button("Reset", anew, "", ["key-Home"], width=70),
+            make_button("Step", pause_and_step, "", ["key-ArrowRight"], width=64),
+            make_button("Reset", pause_and_reset, "", ["key-Home"], width=70),
             tags=[self.out, self.back],
         )
 
-    def _apart(self, change: Callable[[], None]) -> None:
+    def _pause_and_change(self, change: Callable[[], None]) -> None:
         """Change what is shown while the animation is paused."""
         self.pause()
         change()
-        self.ask()
+        self.request_frame()
 
     def toggle(self) -> None:
         (self.pause if self.running else self.start)()
@@ -83,9 +93,9 @@ class Player:
     def pause(self) -> None:
         self.running = False
         self.start_button.label = "Start"
-        self.ask()
+        self.request_frame()
 
-    def ask(self) -> None:
+    def request_frame(self) -> None:
         """Request a frame, since something has changed."""
         self.stale = True
 
@@ -97,7 +107,7 @@ class Player:
         self.frame(False)
         self.painted = self.sent  # earlier frames may never be painted
         self.timer.start(self.document)
-        self.ask()
+        self.request_frame()
 
     def hide(self, briefly: bool = False) -> None:
         """The page becomes hidden: pause. briefly: go on when it is shown, if the

@@ -43,39 +43,49 @@ class RunsPage:
         s.param["other_file"].objects = [NO_CHOICE, *names]
         s.file = s.param["file"].objects[0]
         self.screen: Screen | None = None
-        self._settling = self._is_built = False
-        self.side = RunSelector(self.settings, names)
+        self._is_built = False
+        self._ignores_changes = False
+        """Whether the page itself sets settings."""
+        self.selector = RunSelector(self.settings, names)
         place = (0, 8, 3, 2)
         self.title = text_div("", 17, margin=place, font_weight="600")
         self.facts = text_div("", 12, "muted", place)
         self.message = notice_div()
         self.bar = time_bar()
         self.status = Div(visible=False, tags=[])
-        self.status.on_change("tags", self._look_at)
-        self.wall = Column(sizing_mode="stretch_width")
-        parts = (self.title, self.facts, self.message, self.bar, self.wall, self.status)
+        self.status.on_change("tags", self._follow_step)
+        self.panel_column = Column(sizing_mode="stretch_width")
+        parts = (
+            self.title,
+            self.facts,
+            self.message,
+            self.bar,
+            self.panel_column,
+            self.status,
+        )
         self.layout = Row(
-            self.side.layout,
+            self.selector.layout,
             Column(*parts, sizing_mode="stretch_width"),
             sizing_mode="stretch_width",
             stylesheets=[STACKED],
         )
-        self.parcels = BufferStream(self.layout)
-        s.param.watch(self._change, [n for n in s.param if n not in ("name", "step")])
+        self.buffer_stream = BufferStream(self.layout)
+        watched = [name for name in s.param if name not in ("name", "step")]
+        s.param.watch(self._apply_changes, watched)
 
     # --------------------------------------------------------------- interface of a tab
 
     def show(self) -> None:
         """The page becomes visible: build it, or continue to send buffers."""
         if self._is_built:
-            self.parcels.go_on()
+            self.buffer_stream.go_on()
         else:
             self._is_built = True
-            self._renew(())
+            self._show_view(())
 
     def hide(self, briefly: bool = False) -> None:
         """The page becomes hidden; the browser pauses by itself."""
-        self.parcels.stop()
+        self.buffer_stream.stop()
 
     def python(self, columns: int = 0) -> str:
         """Python lines that repeat the view, with a number of panels in a row; none if
@@ -95,45 +105,48 @@ class RunsPage:
         panels = [name for name in screen.panels if name in shared]
         return recorded_view_code(views, panels, parse_axes(s.axes), columns)
 
-    def _look_at(self, attribute: str, old: list[float], new: list[float]) -> None:
+    def _follow_step(self, attribute: str, old: list[float], new: list[float]) -> None:
+        """Take the step that the browser shows."""
         if new:
             self.settings.step = int(new[0])
             if self.screen is not None:
-                self.parcels.look_at(self.screen.frames_at(int(new[0])))
+                self.buffer_stream.look_at(self.screen.frames_at(int(new[0])))
 
     # -------------------------------------------------------------------- what is shown
 
-    def _settle(self, **values: Any) -> None:
+    def _set_settings(self, **values: Any) -> None:
         """Set settings whose values the page chooses."""
-        self._settling = True
+        self._ignores_changes = True
         self.settings.param.update(**values)
-        self._settling = False
+        self._ignores_changes = False
 
-    def _change(self, *events: Any) -> None:
-        if self._is_built and not self._settling:
-            self._renew(tuple(event.name for event in events))
+    def _apply_changes(self, *events: Any) -> None:
+        """Show the view of settings that the user has changed."""
+        if self._is_built and not self._ignores_changes:
+            self._show_view(tuple(event.name for event in events))
 
-    def _renew(self, changed: Sequence[str]) -> None:
+    def _show_view(self, changed: Sequence[str]) -> None:
         """Show the view of the settings, or a message that says why this is not
         possible."""
         try:
             with style_in_use(self.style):
-                notes = self._make(changed)
+                notes = self._build_view(changed)
             self.message.update(text="\n".join(notes), visible=bool(notes))
         except (SettingsError, TrajectoryError) as error:
-            self._refuse(str(error))
+            self._show_error(str(error))
         except OSError as error:
-            self._refuse(f"{self.settings.file}: {error.strerror or error}")
+            self._show_error(f"{self.settings.file}: {error.strerror or error}")
 
-    def _refuse(self, words: str) -> None:
-        self.message.update(text=words, visible=True)
+    def _show_error(self, text: str) -> None:
+        """Show a message instead of panels."""
+        self.message.update(text=text, visible=True)
         self.title.update(text=self.settings.file, visible=True)
         self.facts.visible = False
-        self.wall.children = []
+        self.panel_column.children = []
         self.screen = None
-        self.parcels.begin(None)
+        self.buffer_stream.begin(None)
 
-    def _make(self, changed: Sequence[str]) -> list[str]:
+    def _build_view(self, changed: Sequence[str]) -> list[str]:
         """Show the view of the settings; returns notes on settings that this file does
         not allow."""
         s = self.settings
@@ -142,9 +155,9 @@ class RunsPage:
             raise SettingsError("file", "none", example)
         names = [s.file] if s.other_file == NO_CHOICE else [s.file, s.other_file]
         opened = [self.files.opened(name) for name in names]
-        entries, *further = (item.entries for item in opened)
-        others = further[0] if further else []
-        notes = self._settle_runs(changed, entries, others)
+        entries = opened[0].entries
+        others = opened[1].entries if len(opened) > 1 else []
+        notes = self._choose_runs(changed, entries, others)
         for axes in (s.axes, ""):
             try:
                 scenes = [
@@ -166,13 +179,15 @@ class RunsPage:
         elif not drawn:
             drawn = default_panel_names(scenes)
         keep = "file" not in changed and self.screen is not None
-        self._show(Screen(scenes, drawn, self.bar, self.status, s.step, keep, names))
+        self._show_screen(
+            Screen(scenes, drawn, self.bar, self.status, s.step, keep, names)
+        )
         has_scores = any(entry.loss is not None for entry in entries)
         split = evaluation_split(opened[0].trajectory) if has_scores else ""
-        self.side.show(entries, others, titles, drawn, split)
+        self.selector.show(entries, others, titles, drawn, split)
         return notes
 
-    def _settle_runs(
+    def _choose_runs(
         self,
         changed: Sequence[str],
         entries: Sequence[RunEntry],
@@ -189,24 +204,25 @@ class RunsPage:
                 allowed = f"a run index from 0 to {len(runs) - 1}"
                 error = SettingsError(name, getattr(s, name), allowed)
                 notes.append(f"{error}. The default is used.")
-                self._settle(**{name: None})
+                self._set_settings(**{name: None})
         if changed == ("file",):
-            self._settle(run=None, step=None)
+            self._set_settings(run=None, step=None)
         if s.run is None:
-            self._settle(run=first_run(entries))
+            self._set_settings(run=first_run(entries))
         if others and (s.other_run is None or changed == ("other_file",)):
             of_same_file = s.other_file == s.file
-            free = [e.place for e in others if not of_same_file or e.place != s.run]
-            self._settle(other_run=free[0] if free else 0)
+            free = [e.run for e in others if not of_same_file or e.run != s.run]
+            self._set_settings(other_run=free[0] if free else 0)
         return notes
 
-    def _show(self, screen: Screen) -> None:
+    def _show_screen(self, screen: Screen) -> None:
         """Put a screen on the page and send its buffers."""
         self.title.text = screen.scenes[0].title
         self.facts.text = screen.facts[0]
         # each of two runs has its own title
-        self.title.visible = self.facts.visible = not screen.is_pair
-        screen.listen()
+        self.title.visible = not screen.is_pair
+        self.facts.visible = not screen.is_pair
+        screen.receive_batches()
         self.screen = screen
-        self.wall.children = [screen.layout]
-        self.parcels.begin(screen)
+        self.panel_column.children = [screen.layout]
+        self.buffer_stream.begin(screen)

@@ -53,7 +53,8 @@ class RunSelector:
         self.file.visible = len(files) > 1
         self.about = text_div("", 12, "muted", (0, 0, 6, 0))
         self.group = self._select("show", [], self._list_runs)
-        self.order = self._select("order", list(RUN_ORDERS.items()), self._list_runs)
+        orders = [(field, order.label) for field, order in RUN_ORDERS.items()]
+        self.order = self._select("order", orders, self._list_runs)
         mono = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
         looks = {"font_family": mono, "white_space": "pre"}
         self.header = text_div("", 11, "muted", (0, 0, 2, 8), **looks)
@@ -154,7 +155,7 @@ class RunSelector:
         self.group.update(options=options, value=value, visible=bool(groups))
         active = [place for place, name in enumerate(titles) if name in panels]
         self.boxes.update(labels=list(titles.values()), active=active)
-        second = [(str(other.place), other.words) for other in others]
+        second = [(str(other.run), other.text) for other in others]
         chosen = str(s.other_run) if second else ""
         self.other_run.update(options=second, value=chosen, visible=bool(second))
         self._list_runs()
@@ -162,16 +163,15 @@ class RunSelector:
     def _list_runs(self, new: str = "") -> None:
         """List the runs of the group, with a mark at the one that is shown."""
         group = self.group.value
-        order = self.order.value or "place"
         runs = [entry for entry in self.entries if not group or group in entry.groups]
-        runs = sort_runs(runs, order)
-        places = [str(entry.place) for entry in runs]
+        runs = sort_runs(runs, self.order.value or "run")
+        indices = [str(entry.run) for entry in runs]
         self.header.text, *lines = run_table_lines(runs)
         lines = [line.replace(" ", _SPACE) for line in lines]
         few = _LINE * max(min(len(lines), _LINES), 2) + 2
         self.runs.update(
-            options=list(zip(places, lines, strict=True)),
-            value=[place for place in places if place == str(self.settings.run)],
+            options=list(zip(indices, lines, strict=True)),
+            value=[index for index in indices if index == str(self.settings.run)],
             styles={
                 "flex": f"1 1 {few}px",
                 "min-height": f"{few}px",

@@ -86,7 +86,8 @@ def time_bar() -> Div:
 class Screen:
     """Figures of one run or of two side by side, and the script that animates them."""
 
-    made = 0
+    count = 0
+    """Screens made so far, each of which has a number in the browser."""
 
     def __init__(
         self,
@@ -107,19 +108,21 @@ class Screen:
         self.frames = [frames_to_send(scene, panels) for scene in scenes]
         self.facts = list(map(facts_line, scenes, self.frames))
         self.line = make_timeline(scenes, self.frames)
-        place = len(self.line.times) - 1 if step is None else self._place(0, step)
+        place = len(self.line.times) - 1 if step is None else self._time_index(0, step)
         self.first_frames = [int(frames[place]) for frames in self.line.frames]
         self.parts: list[dict[str, Any]] = []
-        grids = [self._grid(lane) for lane in range(len(scenes))]
+        grids = [self._run_layout(lane) for lane in range(len(scenes))]
         self.parcel = ColumnDataSource()
         self.layout = Row(children=grids, sizing_mode="stretch_width")
         self.layout.tags = [self.parcel]  # makes it part of the page
-        Screen.made += 1
+        Screen.count += 1
         self.arguments = {
-            "number": Screen.made,
+            "number": Screen.count,
             "parts": self.parts,
-            "lanes": [self._lane(lane, name) for lane, name in enumerate(files)],
-            "marks": self._marks(),
+            "lanes": [
+                self._lane_arguments(lane, name) for lane, name in enumerate(files)
+            ],
+            "marks": self._mark_arguments(),
             "times": self.line.times,
             "unit": self.line.unit,
             "start": place,
@@ -128,11 +131,11 @@ class Screen:
             "told": status,
         }
 
-    def _place(self, lane: int, step: int) -> int:
+    def _time_index(self, lane: int, step: int) -> int:
         """The index on the time line of a step of a run."""
-        return self.line.place(lane, self.scenes[lane], self.frames[lane], step)
+        return self.line.index_of_step(lane, self.scenes[lane], self.frames[lane], step)
 
-    def _grid(self, lane: int) -> UIElement:
+    def _run_layout(self, lane: int) -> UIElement:
         """The panels of a run; of two systems, those of both come first."""
         scene = self.scenes[lane]
         first = self.first_frames[lane]
@@ -173,7 +176,8 @@ class Screen:
         """Whether two runs are compared."""
         return len(self.scenes) > 1
 
-    def _lane(self, lane: int, file: str) -> dict[str, Any]:
+    def _lane_arguments(self, lane: int, file: str) -> dict[str, Any]:
+        """What the script needs of a run."""
         scene = self.scenes[lane]
         frames = self.frames[lane]
         return {
@@ -185,7 +189,7 @@ class Screen:
             "picture": f"{file}-run{scene.facts.get('run', '')}",
         }
 
-    def _marks(self) -> list[dict[str, Any]]:
+    def _mark_arguments(self) -> list[dict[str, Any]]:
         """Event marks of all runs in order; plateaus first, so that other marks lie
         above them."""
         result = []
@@ -193,7 +197,7 @@ class Screen:
             run = f"{_RUN_NAMES[lane]}: " if self.is_pair else ""
             for mark in scene.marks:
                 if mark.kind in MARKED_EVENTS:
-                    places = [self._place(lane, step) for step in mark[1:]]
+                    places = [self._time_index(lane, step) for step in mark[1:]]
                     at = dict(zip(("begin", "place", "end"), places, strict=True))
                     if mark.kind == "plateau":
                         at["place"] = at["begin"]
@@ -206,8 +210,8 @@ class Screen:
 
     def frames_at(self, step: int) -> list[int]:
         """The index among the kept frames of each run when the first is at a step."""
-        place = self._place(0, step)
-        return [int(frames[place]) for frames in self.line.frames]
+        index = self._time_index(0, step)
+        return [int(frames[index]) for frames in self.line.frames]
 
     def buffers(self, lane: int, maps: bool, kept: np.ndarray) -> dict[str, np.ndarray]:
         """The buffers by lane/array of the maps of a run, or of its other layers, at
@@ -225,7 +229,7 @@ class Screen:
         code = script("buffers", "figures", "bar", "scrubber")
         return f"globalThis.scrubber ??= (() => {{\n{code}\nreturn new Player() }})()\n{_TAKE}{then}"
 
-    def listen(self) -> None:
+    def receive_batches(self) -> None:
         """Let the script of a served page receive the batches of buffers."""
         code = self.script("scrubber.receive(parcel.data)")
         arguments = {**self.arguments, "parcel": self.parcel}

@@ -32,7 +32,7 @@ class _Unsent:
     lane: int
     maps: bool
     frames: np.ndarray  # indices into the frames that are kept, most urgent first
-    at_once: int = 2
+    batch_size: int = 2
 
 
 class BufferStream:
@@ -64,7 +64,7 @@ class BufferStream:
         """Send the next batch of each run from the frames nearest to one."""
         for part in self.unsent:
             distance = np.abs(part.frames - frames[part.lane])
-            near = np.argsort(distance, kind="stable")[: part.at_once]
+            near = np.argsort(distance, kind="stable")[: part.batch_size]
             rest = np.delete(part.frames, near)
             part.frames = np.concatenate([part.frames[near], rest])
 
@@ -78,14 +78,14 @@ class BufferStream:
         """Send the next batch."""
         assert self.screen is not None
         part = min(self.unsent, key=lambda part: (part.maps, -len(part.frames)))
-        frames, part.frames = np.split(part.frames, [part.at_once])
+        frames, part.frames = np.split(part.frames, [part.batch_size])
         begin = time.perf_counter()
         kept = np.sort(frames)
         buffers = self.screen.buffers(part.lane, part.maps, kept)
         _send(self.screen, buffers | {"frame": kept.astype(np.int32)})
         frames_a_second = len(frames) / (time.perf_counter() - begin)
         most = _MAX_MAPS if part.maps else len(part.frames)
-        part.at_once = max(1, min(int(_SECONDS * frames_a_second), most))
+        part.batch_size = max(1, min(int(_SECONDS * frames_a_second), most))
         self.unsent = [part for part in self.unsent if len(part.frames)]
         if not self.unsent:
             self.stop()

@@ -22,7 +22,9 @@ class Timeline:
     unit: str
     values: tuple[np.ndarray, ...]  # for each run: (kept,) times of its kept frames
 
-    def place(self, lane: int, scene: Scene, frames: np.ndarray, step: float) -> int:
+    def index_of_step(
+        self, lane: int, scene: Scene, frames: np.ndarray, step: float
+    ) -> int:
         """The index on the time line of a step of a run."""
         time = np.interp(step, scene.steps[frames], self.values[lane])
         return int(_last_before(self.times, time))

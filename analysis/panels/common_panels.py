@@ -90,7 +90,7 @@ class RecordedRun:
         side: int = 96,
         follow: float = 0.0,
     ) -> None:
-        """run: index along `run`; axes, side, follow: see `analysis.plots.build_scene`.
+        """run: index along `run`; axes, side, follow: see `analysis.panels.build_scene`.
         Raises SettingsError, TrajectoryError."""
         runs = trajectory.sizes["run"]
         if (

@@ -1,7 +1,7 @@
 """Contours of maps: their positions and colours, for any drawing library.
 
-Each cell of a map is drawn as two by two pixels; a contour occupies those at its right
-or upper edge if the neighbour there has a different number. All values are
+Each cell of a map is drawn as a tile of two by two pixels. If the neighbour at the right
+or above has a different number, the pixels at that edge are on a contour. All values are
 dimensionless; colours are sRGB in 0..1."""
 
 from __future__ import annotations
@@ -11,25 +11,34 @@ import numpy as np
 DARKER = 0.62
 """Factor of a map's colour on its contours."""
 
-_RIGHT, _ABOVE = 1, 2
-"""Flags of a contour at the right and at the upper edge of a cell."""
+FLAG_COMBINATIONS = 4
+"""Contours of a cell: none, at its right edge (1), at its upper edge (2), or both (3).
+A marked map holds `FLAG_COMBINATIONS * number + flags` in each cell; the script of the
+page reads it too."""
 
 
 def mark_contours(numbers: np.ndarray, count: int) -> np.ndarray:
-    """4 number + flags of contours, for numbers (..., row, column) below `count`, the
-    lowest row first.
+    """The marked map of numbers (..., row, column) below `count`, the lowest row first.
 
     The type is the smallest unsigned integer that holds all. Two adjacent contours are
     both omitted, so that bands one cell wide have none. The values index
     `contour_tiles`."""
-    result = 4 * numbers.astype(np.min_scalar_type(4 * count - 1))
-    result[..., :, :-1] += _isolated(
-        numbers[..., 1:] != numbers[..., :-1]
-    ) * result.dtype.type(_RIGHT)
+    right = np.zeros(numbers.shape, bool)
+    right[..., :-1] = _isolated(numbers[..., 1:] != numbers[..., :-1])
+    above = np.zeros(numbers.shape, bool)
     columns = np.swapaxes(numbers, -1, -2)
-    above = np.swapaxes(_isolated(columns[..., 1:] != columns[..., :-1]), -1, -2)
-    result[..., :-1, :] += above * result.dtype.type(_ABOVE)
-    return result
+    between_rows = _isolated(columns[..., 1:] != columns[..., :-1])
+    above[..., :-1, :] = np.swapaxes(between_rows, -1, -2)
+    return _pack(numbers, right, above, count)
+
+
+def _pack(
+    numbers: np.ndarray, right: np.ndarray, above: np.ndarray, count: int
+) -> np.ndarray:
+    """Numbers below `count` and the flags of their contours as one integer each."""
+    dtype = np.min_scalar_type(FLAG_COMBINATIONS * count - 1)
+    flags = right.astype(dtype) + 2 * above.astype(dtype)
+    return FLAG_COMBINATIONS * numbers.astype(dtype) + flags
 
 
 def _isolated(lines: np.ndarray) -> np.ndarray:
@@ -41,11 +50,11 @@ def _isolated(lines: np.ndarray) -> np.ndarray:
 
 
 def contour_tiles(palette: np.ndarray) -> np.ndarray:
-    """Colours of a cell's four pixels for each value of `mark_contours`: (number, rgb)
-    -> (4 number, 2, 2, rgb)."""
-    on_contour = np.zeros((4, 2, 2), bool)
-    on_contour[[_RIGHT, _RIGHT | _ABOVE], :, 1] = True
-    on_contour[[_ABOVE, _RIGHT | _ABOVE], 1] = True
+    """Colours of a cell's four pixels for each value of a marked map: (number, rgb) ->
+    (value, 2, 2, rgb), the lower and the left pixels first."""
+    on_contour = np.zeros((FLAG_COMBINATIONS, 2, 2), bool)
+    on_contour[[1, 3], :, 1] = True
+    on_contour[[2, 3], 1, :] = True
     shades = (
         np.asarray(palette, float)[:, None, None, None]
         * np.where(on_contour, DARKER, 1.0)[..., None]
@@ -56,16 +65,15 @@ def contour_tiles(palette: np.ndarray) -> np.ndarray:
 def tile_pixels(
     tiles: np.ndarray, marked: np.ndarray, size: tuple[int, int] | None = None
 ) -> np.ndarray:
-    """Image (height, width, ...) of a marked map (row, column), with tiles (4 number,
-    2, 2, ...).
+    """Image (height, width, ...) of a marked map (row, column), with tiles (value, 2,
+    2, ...).
 
     size: height and width, at least as many as rows and columns; contours are
     continuous. Default: two by two pixels per cell."""
     height, width = size or (2 * marked.shape[0], 2 * marked.shape[1])
-    rows, above = _cells_and_halves(height, len(marked))
+    rows, upper = _cells_and_halves(height, len(marked))
     columns, right = _cells_and_halves(width, marked.shape[1])
-    index = 4 * marked[:, columns][rows].astype(np.intp) + (2 * above[:, None] + right)
-    return tiles.reshape(-1, *tiles.shape[3:])[index]
+    return tiles[marked[:, columns][rows], upper[:, None], right]
 
 
 def cells_of_pixels(size: int, count: int) -> np.ndarray:
@@ -74,10 +82,10 @@ def cells_of_pixels(size: int, count: int) -> np.ndarray:
 
 
 def _cells_and_halves(size: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cell of each of `size` pixels, and whether (1 or 0) the pixel is in the last half
-    of its cell."""
+    """Cell of each of `size` pixels, and the half of the cell, 0 or 1, in which the
+    pixel is."""
     cells = cells_of_pixels(size, count)
     half = max(1, round(size / (2 * count)))
-    return cells, (
-        cells != np.append(cells[half:], np.full(min(half, size), count))
-    ).astype(np.intp)
+    # a pixel is in the last half if the one half a cell further on is in another cell
+    further_on = np.append(cells[half:], np.full(min(half, size), count))
+    return cells, np.where(cells != further_on, 1, 0)

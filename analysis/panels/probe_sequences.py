@@ -56,15 +56,18 @@ class ProbeSequences(NamedTuple):
     names: tuple[str, ...]  # prefix and suffix in digits
 
 
+def _sequences_in_digits(text: str) -> np.ndarray:
+    """Sequences (sequence, position) from words of digits."""
+    return np.array([list(map(int, word)) for word in text.split()])
+
+
 def make_probe_sequences(s: SparseSettings) -> ProbeSequences:
     """Sequences of a task: each prefix, on the relevant positions, with each suffix, on
     the others."""
     listed = PAPER_SEQUENCES.get((s.vocab, s.sparsity, s.length))
     if listed:
-        prefixes, suffixes = (
-            np.array([list(map(int, word)) for word in words.split()])
-            for words in listed
-        )
+        prefixes = _sequences_in_digits(listed[0])
+        suffixes = _sequences_in_digits(listed[1])
     else:
         prefixes = _make_prefixes(s.vocab, s.sparsity)
         suffixes = make_suffixes(s.vocab, s.length - s.sparsity)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-from analysis import panels as systems
+from analysis import panels as panel_package
 from analysis.panels.common_panels import (
     RecordedRun,
     RunPanels,
@@ -59,15 +59,15 @@ PANEL_BUILDERS: dict[str, str | Callable[[RecordedRun], RunPanels]] = {
     ParticleSettings.system: build_particle_panels,
 }
 """Function that returns the panels of a run, by the attribute `system` of its
-trajectory; the names are functions of `analysis.panels.systems`, which import torch
-when they are called."""
+trajectory; the names are functions of `analysis.panels` whose modules need torch, and
+are imported when they are called."""
 
 
 def build_panels(recorded: RecordedRun) -> RunPanels:
     """Panels of a run, not yet computed."""
     builder = PANEL_BUILDERS.get(recorded.settings.system, build_default_panels)
     if isinstance(builder, str):
-        builder = getattr(systems, builder)
+        builder = getattr(panel_package, builder)
     return builder(recorded)
 
 

@@ -205,7 +205,9 @@ class TransformerPanels(NetworkPanels):
     def attention_panel(self) -> Panel:
         settings = self.network.settings
         names = [*map(str, self.elements), ""]
-        rows, columns = (tuple((names * count)[:-1]) for count in self.tiles.tolist())
+        row_tiles, column_tiles = self.tiles.tolist()
+        rows = tuple((names * row_tiles)[:-1])
+        columns = tuple((names * column_tiles)[:-1])
         low = 1 - settings.attention_rate
         image = Image("attention", low, 1.0, rows, columns, values=self.attention)
         heads = "" if settings.heads == 1 else f"; {settings.heads} heads, by rows"
@@ -347,10 +349,9 @@ class TransformerPanels(NetworkPanels):
             return ()
         spans = []
         for phase in colours.PHASES:
-            begin, end = (
-                float(phases[name].sel(phase=phase)) / self.recorded.epoch_steps
-                for name in ("begin", "end")
-            )
+            steps = phases.sel(phase=phase)
+            begin = float(steps["begin"]) / self.recorded.epoch_steps
+            end = float(steps["end"]) / self.recorded.epoch_steps
             if end > begin:
                 spans.append(Span(begin, end, colours.colour(phase), phase))
         return tuple(spans)

@@ -6,6 +6,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.clustering_heads.circuit_landscape import CIRCUIT_GAINS, SETTLED
 from analysis.panels import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
@@ -35,9 +36,8 @@ def plot_fixed_points(result: xr.Dataset) -> Figure:
 def _draw_gradients(axes: Axes, result: xr.Dataset) -> None:
     """Loss and norms of the gradient and of its symmetry-breaking part, for the
     population and a sample, over gain."""
-    names = [name for name in result["circuit"].values if name.startswith("gain")]
-    some = result.sel(circuit=names)
-    gains = [float(name.split()[1]) for name in names]
+    gains = {name: gain for name, gain in CIRCUIT_GAINS.items() if name != SETTLED}
+    some = result.sel(circuit=list(gains))
     lines = (
         ("loss", some["loss"], colours.colour("muted"), "-"),
         ("gradient", some["gradient"], colours.colour("ink"), "-"),
@@ -56,7 +56,14 @@ def _draw_gradients(axes: Axes, result: xr.Dataset) -> None:
     )
     for label, values, colour, style in lines:
         y = np.maximum(values.values, 1e-30)
-        axes.plot(gains, y, color=colour, linestyle=style, marker="o", label=label)
+        axes.plot(
+            list(gains.values()),
+            y,
+            color=colour,
+            linestyle=style,
+            marker="o",
+            label=label,
+        )
     axes.set(
         yscale="log",
         xlabel="gain of the MLP",

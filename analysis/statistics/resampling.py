@@ -148,14 +148,14 @@ def mean_distance_within(distances: np.ndarray) -> Interval:
     return leave_one_out_interval(float(total / (count * (count - 1))), [without])
 
 
-def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interval:
-    """Mean distance between the runs of two samples, with a t interval over the runs of
-    both.
+def mean_between_runs(distances: np.ndarray, paired: bool = False) -> Interval:
+    """Mean of a measure, such as a distance, between the runs of two samples, with a t
+    interval over the runs of both.
 
     Parameters
     ----------
     distances : array, shape (run, other_run)
-        NaN for runs that are left out.
+        Distances, or values of another measure of two runs; NaN for runs that are left out.
     paired : bool
         Run k of one sample belongs to run k of the other; their distance is left out.
 
@@ -168,8 +168,8 @@ def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interv
     Examples
     --------
     >>> import numpy as np
-    >>> from analysis.statistics import mean_distance_between
-    >>> mean_distance_between(np.array([[1.0, 2.0], [3.0, 6.0]])).value
+    >>> from analysis.statistics import mean_between_runs
+    >>> mean_between_runs(np.array([[1.0, 2.0], [3.0, 6.0]])).value
     3.0
     """
     partners = np.eye(*distances.shape) > 0
@@ -186,6 +186,10 @@ def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interv
         for axis in (0, 1)
     ]
     return t_interval(mean, float(np.sqrt(sum(variances))), min(selected.shape) - 1)
+
+
+mean_distance_between = mean_between_runs
+"""Earlier name of `mean_between_runs`."""
 
 
 def _with_distances(distances: np.ndarray) -> np.ndarray:

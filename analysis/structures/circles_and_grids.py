@@ -261,8 +261,9 @@ def grid_imperfections(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
 # ----------------------------------------------------------------------------- in words
 
 
-STRUCTURE_KINDS = ("circle", "no circle")
-"""Kinds of embeddings by CA algorithm 1."""
+def structure_kind(circle: bool) -> str:
+    """The kind of an embedding by CA algorithm 1, in words."""
+    return "circle" if circle else "no circle"
 
 
 def structure_label(embedding: np.ndarray) -> str:
@@ -276,7 +277,7 @@ def structure_label(embedding: np.ndarray) -> str:
 def format_structure(circle: bool, imperfections: int) -> str:
     """A structure in words. An embedding that is not a circle is not always a grid."""
     return (
-        f"{STRUCTURE_KINDS[not circle]}, {imperfections}"
+        f"{structure_kind(circle)}, {imperfections}"
         f" imperfection{'' if imperfections == 1 else 's'}"
     )
 

@@ -26,7 +26,7 @@ from analysis.statistics.intervals import (
     mean_interval,
 )
 from analysis.statistics.ranks import mann_whitney_p_value
-from analysis.statistics.resampling import mean_distance_between, mean_distance_within
+from analysis.statistics.resampling import mean_between_runs, mean_distance_within
 from analysis.structures import embedding_motion
 from analysis.structures.circles_and_grids import (
     circularity,
@@ -146,20 +146,19 @@ def numbers_alone(trajectory: xr.Dataset) -> xr.Dataset:
 def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
     """Raise TrajectoryError unless the two trajectories can be compared."""
     check_variable_recorded(trajectory, "embedding")
-    result, expected = (
-        numbers_alone(item).sizes["token"] for item in (trajectory, other)
-    )
-    if result != expected:
+    tokens = numbers_alone(trajectory).sizes["token"]
+    other_tokens = numbers_alone(other).sizes["token"]
+    if tokens != other_tokens:
         allowed = "equal numbers in both trajectories"
         raise TrajectoryError(
-            f"dimension token: found {expected} and {result}, expected {allowed}"
+            f"dimension token: found {other_tokens} and {tokens}, expected {allowed}"
         )
-    if result < _FEWEST_TOKENS:
+    if tokens < _FEWEST_TOKENS:
         allowed = (
             f"at least {_FEWEST_TOKENS}, since embeddings of fewer tokens all have the"
             " same shape"
         )
-        raise TrajectoryError(f"dimension token: found {result}, expected {allowed}")
+        raise TrajectoryError(f"dimension token: found {tokens}, expected {allowed}")
 
 
 def simulate_particles_from(
@@ -205,7 +204,8 @@ def simulate_particles_from(
 
 def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarray]]:
     finite = not_diverged(trajectory)
-    start, ends = (_frame_embedding(trajectory, at)[finite] for at in (0, -1))
+    starts = _frame_embedding(trajectory, 0)[finite]
+    ends = _frame_embedding(trajectory, -1)[finite]
     has_sums = trajectory.attrs["modulus"] and adds_numbers(trajectory)
     measures = {
         "circle": is_circle(ends),
@@ -217,7 +217,7 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
     if trajectory.sizes["step"] > 1:
         departure = embedding_motion.departure_times(trajectory)
         measures["departure"] = departure.values[finite]
-        measures["from_start"] = match_shapes(start, ends).distance
+        measures["from_start"] = match_shapes(starts, ends).distance
     result = {}
     for name, values in measures.items():
         all_runs = np.full(len(finite), np.nan)
@@ -226,10 +226,13 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
     return result
 
 
-def _frame_embedding(trajectory: xr.Dataset, step: int) -> np.ndarray:
+def _frame_embedding(trajectory: xr.Dataset, frame: int) -> np.ndarray:
     """The embedding (run, token, axis) at an index along step."""
     return (
-        trajectory["embedding"].isel(step=step).transpose("run", "token", "axis").values
+        trajectory["embedding"]
+        .isel(step=frame)
+        .transpose("run", "token", "axis")
+        .values
     )
 
 
@@ -280,7 +283,8 @@ def _gradient_norm(trajectory: xr.Dataset) -> xr.DataArray:
 def in_order_of_seeds(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     """The second trajectory with its runs in the order of the seeds of the first, if
     both have the same seeds, each once."""
-    seeds, others = (item["seed"].values for item in (first, second))
+    seeds = first["seed"].values
+    others = second["seed"].values
     if len(np.unique(seeds)) < len(seeds) or sorted(seeds) != sorted(others):
         return second
     if (seeds == others).all():
@@ -294,8 +298,10 @@ def _reason_not_paired(first: xr.Dataset, second: xr.Dataset) -> str:
         return "seeds differ"
     if first.sizes["axis"] != second.sizes["axis"]:
         return "embeddings have different numbers of axes"
-    starts = (_frame_embedding(item, 0) for item in (first, second))
-    if not (procrustes_distance(*starts) < _SAME_SHAPE).all():
+    distances = procrustes_distance(
+        _frame_embedding(first, 0), _frame_embedding(second, 0)
+    )
+    if not (distances < _SAME_SHAPE).all():
         return "runs of equal seed begin at different shapes"
     return ""
 
@@ -336,23 +342,24 @@ def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
         )
     ]
     for name, (words, limits) in _BY_RUN.items():
-        a, b = (comparison[f"{side}_{name}"].values for side in COMPARED_SIDES)
-        if name == "imperfections":
-            a, b = (
-                np.where(circle == 0, item, np.nan)
-                for item, circle in zip((a, b), circles, strict=True)
-            )
+        samples = [comparison[f"{side}_{name}"].values for side in COMPARED_SIDES]
         is_count = name == "imperfections"
+        if is_count:
+            samples = [
+                np.where(circle == 0, counts, np.nan)
+                for counts, circle in zip(samples, circles, strict=True)
+            ]
         means = [
-            mean_interval(drop_non_finite(item), is_count, limits) for item in (a, b)
+            mean_interval(drop_non_finite(values), is_count, limits)
+            for values in samples
         ]
-        rows.append(_row(words, means, *_location_test(a, b, paired)))
+        rows.append(_row(words, means, *_location_test(samples[0], samples[1], paired)))
     within = [
         _within_unit(mean_distance_within(comparison[f"within_{side}"].values))
         for side in COMPARED_SIDES
     ]
     rows.append(_row("shape distance within", within))
-    between = _within_unit(mean_distance_between(comparison["between"].values, paired))
+    between = _within_unit(mean_between_runs(comparison["between"].values, paired))
     rows.append(_row("shape distance between", [between, NO_INTERVAL]))
     return rows + (_paired_rows(comparison) if paired else [])
 
@@ -361,11 +368,10 @@ def _row(
     quantity: str, sides: Sequence[Interval], p_value: float = math.nan, test: str = ""
 ) -> dict[str, Any]:
     """A quantity on both sides, and the p-value of its difference."""
-    first, second = (
-        interval_columns(side, item)
-        for side, item in zip(COMPARED_SIDES, sides, strict=True)
-    )
-    return {"quantity": quantity, **first, **second, "p_value": p_value, "test": test}
+    row: dict[str, Any] = {"quantity": quantity}
+    for side, interval in zip(COMPARED_SIDES, sides, strict=True):
+        row |= interval_columns(side, interval)
+    return {**row, "p_value": p_value, "test": test}
 
 
 def _within_unit(interval: Interval) -> Interval:
@@ -384,12 +390,11 @@ def _circle_test(
         return math.nan, ""
     if paired:
         both = np.isfinite(first) & np.isfinite(second)
-        one, other = ((first > second)[both].sum(), (second > first)[both].sum())
-        return (
-            float(stats.binomtest(int(one), int(one + other)).pvalue)
-            if one + other
-            else 1.0
-        ), "McNemar"
+        only_first = int((first > second)[both].sum())
+        unequal = int((first != second)[both].sum())
+        if not unequal:
+            return 1.0, "McNemar"
+        return float(stats.binomtest(only_first, unequal).pvalue), "McNemar"
     samples = [drop_non_finite(item) for item in (first, second)]
     if not all(map(len, samples)):
         return math.nan, "Fisher"
@@ -408,13 +413,11 @@ def _location_test(
         difference = drop_non_finite(first - second)
         if not len(difference):
             return math.nan, "Wilcoxon"
-        return (
-            float(stats.wilcoxon(difference).pvalue) if np.any(difference) else 1.0
-        ), "Wilcoxon"
-    return (
-        mann_whitney_p_value(drop_non_finite(first), drop_non_finite(second)),
-        "Mann-Whitney",
-    )
+        if not difference.any():
+            return 1.0, "Wilcoxon"
+        return float(stats.wilcoxon(difference).pvalue), "Wilcoxon"
+    p_value = mann_whitney_p_value(drop_non_finite(first), drop_non_finite(second))
+    return p_value, "Mann-Whitney"
 
 
 def _are_single(first: np.ndarray, second: np.ndarray) -> bool:
@@ -428,7 +431,8 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
     The ends of a pair may be similar only because neither is far from the common start.
     The distance between the ends therefore has to be compared with that from the start,
     in the last row."""
-    first, second = (comparison[f"{side}_circle"].values for side in COMPARED_SIDES)
+    first = comparison["first_circle"].values
+    second = comparison["second_circle"].values
     both = np.isfinite(first) & np.isfinite(second)
     a = first[both] == 1
     b = second[both] == 1

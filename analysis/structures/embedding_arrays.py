@@ -61,19 +61,19 @@ def apply_to_frames(
     trajectory: xr.Dataset | xr.DataArray,
     name: str,
     long_name: str,
-    core: Sequence[str] = ("token", "axis"),
-    result: Sequence[str] = (),
+    core_dims: Sequence[str] = ("token", "axis"),
+    result_dims: Sequence[str] = (),
     **arguments: Any,
 ) -> xr.DataArray:
-    """An array function (..., *core) -> (..., *result) of the embedding, with NaN in
-    frames after a run diverged."""
+    """An array function (..., *core_dims) -> (..., *result_dims) of the embedding, with
+    NaN in frames after a run diverged."""
     embedding = embedding_variable(trajectory, function.__name__)
     values = xr.apply_ufunc(
         function,
         embedding,
         kwargs=arguments,
-        input_core_dims=[list(core)],
-        output_core_dims=[list(result)],
+        input_core_dims=[list(core_dims)],
+        output_core_dims=[list(result_dims)],
     )
     if isinstance(trajectory, xr.Dataset) and {"last_step", "step"} <= set(
         trajectory.variables

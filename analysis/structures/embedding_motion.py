@@ -29,7 +29,8 @@ _NEAR = 1e-9
 """A time this near to a frame, as a fraction of the interval between two frames, counts
 as that of the frame."""
 
-_FRAMES = {"core": ("step", "token", "axis"), "result": ("step",)}
+_SERIES = {"core_dims": ("step", "token", "axis"), "result_dims": ("step",)}
+"""Dimensions of functions of all frames of a run."""
 
 
 # ------------------------------------------------------------------- speed and distance
@@ -83,7 +84,7 @@ def embedding_speed(trajectory: xr.Dataset) -> xr.DataArray:
         trajectory,
         "speed",
         "speed of the embedding",
-        **_FRAMES,
+        **_SERIES,
         time=time,
     )
 
@@ -123,7 +124,7 @@ def embedding_displacement(trajectory: xr.Dataset) -> xr.DataArray:
     """
     about = "distance of the embedding from its first frame"
     return apply_to_frames(
-        frame_displacements, trajectory, "displacement", about, **_FRAMES
+        frame_displacements, trajectory, "displacement", about, **_SERIES
     )
 
 
@@ -170,7 +171,8 @@ def rise_times(
     reached = values >= fraction
     after = reached.argmax(axis=-1, keepdims=True)
     before = np.maximum(after - 1, 0)
-    low, high = (np.take_along_axis(values, at, axis=-1) for at in (before, after))
+    low = np.take_along_axis(values, before, axis=-1)
+    high = np.take_along_axis(values, after, axis=-1)
     part = np.divide(
         fraction - low, high - low, out=np.zeros_like(low), where=after > before
     )

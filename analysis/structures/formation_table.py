@@ -110,10 +110,9 @@ def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
     if has_times(result.measures):
         median = kaplan_meier(times, formed).median
         median_of_formed = median_interval(times[formed])  # none of them is censored
-    if measure := FORMATION_EVENTS[event]:
-        start, end = (
-            mean_structure_measure(result.measures, measure, frame) for frame in (0, -1)
-        )
+    if measure := FORMATION_EVENTS[event].measure:
+        start = mean_structure_measure(result.measures, measure, 0)
+        end = mean_structure_measure(result.measures, measure, -1)
         random = float(result.measures["expected"].sel(measure=measure).mean())
         rare = float(np.median(chance_levels(result.measures, measure)))
     return {

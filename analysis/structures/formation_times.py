@@ -17,8 +17,8 @@ in one run of a hundred. A structure has formed if the following holds in the la
     frequency      the fraction of the dominant frequency is above the chance level; it forms at the first frame from
                    which that frequency stays dominant and above the chance level
 
-The others form when the measure is last half-way between its values in the first and
-the last frame, interpolated linearly between frames. A run in which a structure has not
+The others form when the measure last falls to half-way between its values in the first
+and the last frame, interpolated linearly between frames. A run in which a structure has not
 formed, or that has diverged, is censored at its last frame. Time is normalised: 0 at
 the first frame of the trajectory, 1 at its last. A single frame has no times. All
 values are dimensionless."""
@@ -26,7 +26,8 @@ values are dimensionless."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -61,15 +62,15 @@ RENAMINGS = 99
 """Random renamings of the tokens of an embedding: a measure without structure is more
 extreme than in all of them with probability 1/100."""
 
-LABELLED_MEASURES = (
-    "imperfections",
-    "circle_distance",
-    "grid_distance",
-    "perfect_distance",
-    "dominant_fraction",
-)
-"""Measures that depend on which number a token represents; only these have chance
-levels."""
+MOST_EXTREME: Mapping[str, Callable[[np.ndarray], np.floating]] = {
+    "imperfections": np.min,
+    "circle_distance": np.min,
+    "grid_distance": np.min,
+    "perfect_distance": np.min,
+    "dominant_fraction": np.max,
+}
+"""The most extreme of the values with renamed tokens, of the measures that depend on
+which number a token represents; only these have chance levels."""
 
 _RUNS_PER_BLOCK = 10
 
@@ -83,69 +84,58 @@ STRUCTURE_MEASURES: Mapping[str, str] = {
     "dominant_fraction": "fraction of the dominant frequency",
 }
 
-FORMATION_EVENTS: Mapping[str, str] = {
-    "structure": "",
-    "circle": "circle",
-    "polygon": "circle_distance",
-    "grid": "grid_distance",
-    "perfect grid": "perfect_distance",
-    "imperfections": "imperfections",
-    "frequency": "dominant_fraction",
-}
-"""The measure that determines each event; none for "structure"."""
-
-
 # ------------------------------------------------------------------------------- arrays
 
 
-def persistent_onset(present: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """The moment of the first frame from which `present` stays true: (..., step),
+def persistent_onset(present: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The time of the first frame from which `present` stays true: (..., step),
     (step,) -> (...).
 
     inf if it is false in the last frame.
     """
     present = np.asarray(present, bool)
-    moments = np.asarray(moments, np.float64)
+    times = np.asarray(times, np.float64)
     missing = ~present
     first = np.where(
         missing.any(axis=-1), present.shape[-1] - missing[..., ::-1].argmax(axis=-1), 0
     )
-    return np.append(moments, np.inf)[first]
+    return np.append(times, np.inf)[first]
 
 
-def halfway_time(values: np.ndarray, moments: np.ndarray) -> np.ndarray:
+def halfway_time(values: np.ndarray, times: np.ndarray) -> np.ndarray:
     """When a quantity last falls to half-way between its first and last value: (...,
     step), (step,) -> (...).
 
-    Interpolated linearly between frames; the first moment if the last value is not
+    Interpolated linearly between frames; the first time if the last value is not
     below the first. Raises ValueError for values that are not finite."""
     values = np.asarray(values, np.float64)
-    moments = np.asarray(moments, np.float64)
-    if not np.isfinite(values).all() or values.shape[-1] != len(moments):
+    times = np.asarray(times, np.float64)
+    if not np.isfinite(values).all() or values.shape[-1] != len(times):
         raise ValueError(
-            f"values: found shape {values.shape}, expected (..., {len(moments)}) of"
+            f"values: found shape {values.shape}, expected (..., {len(times)}) of"
             " finite numbers"
         )
     half = (values[..., :1] + values[..., -1:]) / 2
     above = (values > half) & (values[..., -1:] < values[..., :1])
     last = above.shape[-1] - 1 - above[..., ::-1].argmax(axis=-1)
     last = np.where(above.any(axis=-1), last, 0)[..., None]
-    after = np.minimum(last + 1, len(moments) - 1)
-    high, low = (np.take_along_axis(values, at, axis=-1) for at in (last, after))
+    after = np.minimum(last + 1, len(times) - 1)
+    high = np.take_along_axis(values, last, axis=-1)
+    low = np.take_along_axis(values, after, axis=-1)
     part = np.divide(
         high - half,
         high - low,
         out=np.zeros_like(half),
         where=above.any(axis=-1, keepdims=True),
     )
-    return (moments[last] + part * (moments[after] - moments[last]))[..., 0]
+    return (times[last] + part * (times[after] - times[last]))[..., 0]
 
 
 # ----------------------------------------------------------------------------- labelled
 
 
 def structure_measures(
-    trajectory: xr.Dataset, every: int | Selection = 1
+    trajectory: xr.Dataset, selection: int | Selection = 1, every: int | None = None
 ) -> xr.Dataset:
     """Measures of the structure of the embedding in the frames of a trajectory.
 
@@ -153,15 +143,18 @@ def structure_measures(
     ----------
     trajectory : xarray.Dataset
         With at least five numbers modulo N.
-    every : int or Selection
-        Use every `every`-th recorded frame and the last, or the selected frames.
+    selection : Selection or int
+        Frames to use; an integer k stands for every k-th recorded frame and the last.
+    every : int, optional
+        The same as an integer `selection`.
 
     Returns
     -------
     xarray.Dataset
-        By run and step: `circle`, `circularity`, `imperfections`, `circle_distance`, up
-        to 23 tokens also `grid_distance`, `perfect_distance` and `grid_lines`, and the
-        variables of `embedding_spectrum`; NaN in the frames after a run diverged. By
+        By run and step: `circle`, `circularity`, `imperfections` if the task is
+        addition, `circle_distance`, up to 23 tokens also `grid_distance`,
+        `perfect_distance` and `grid_lines`, and the variables of `embedding_spectrum`;
+        NaN in the frames after a run diverged. By
         run and measure, of the last embedding of the run with renamed tokens: `chance`,
         the most extreme value, and `expected`, the mean; NaN for `circle` and
         `circularity`, which do not depend on names. Coordinate `moment` (step) is the
@@ -181,10 +174,13 @@ def structure_measures(
     array([0, 0], dtype=int8)
     """
     embedding = modular_embedding(trajectory)
-    selection = every if isinstance(every, Selection) else Selection(every=every)
-    steps = selection.frame_indices(trajectory)
-    embedding = embedding.isel(step=steps).transpose("run", "step", "token", "axis")
-    valid = valid_frames(trajectory.isel(step=steps))
+    if every is not None:
+        selection = every
+    if not isinstance(selection, Selection):
+        selection = Selection(every=selection)
+    frames = selection.frame_indices(trajectory)
+    embedding = embedding.isel(step=frames).transpose("run", "step", "token", "axis")
+    valid = valid_frames(trajectory.isel(step=frames))
     starts = range(0, embedding.sizes["run"], _RUNS_PER_BLOCK)
     blocks = [
         _measure_frames(
@@ -208,18 +204,16 @@ def structure_measures(
     if not adds_numbers(trajectory):
         result = result.drop_vars("imperfections")
     names = [name for name in STRUCTURE_MEASURES if name in result]
-    last = np.array([np.flatnonzero(frames)[-1] for frames in valid.values])
+    last = np.array([np.flatnonzero(of_run)[-1] for of_run in valid.values])
     ends = embedding.values[np.arange(len(last)), last]
     chance, expected = _chance_levels(ends, names)
-    time = trajectory["time"].values[steps]
+    time = trajectory["time"].values[frames]
+    duration = time[-1] - time[0]
+    normalised_time = (time - time[0]) / (duration or np.nan)
     coords = {
         "step": embedding["step"],
         "seed": ("run", trajectory["seed"].values),
-        "moment": (
-            "step",
-            (time - time[0]) / ((time[-1] - time[0]) or np.nan),
-            dimensionless("normalised time"),
-        ),
+        "moment": ("step", normalised_time, dimensionless("normalised time")),
         "measure": names,
     }
     return result.assign_coords(coords).assign(
@@ -260,27 +254,30 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
     array(['structure', 'circle', 'polygon', 'imperfections', 'frequency'], dtype='<U13')
     """
     valid = np.isfinite(measures["circularity"].values)
-    moments = measures["moment"].values
-    observed = moments[valid.shape[1] - 1 - valid[:, ::-1].argmax(axis=1)]
+    last = valid.shape[1] - 1 - valid[:, ::-1].argmax(axis=1)
+    observed_time = measures["moment"].values[last]
     whole = valid[:, -1]
     events = [
         name
-        for name, measure in FORMATION_EVENTS.items()
-        if not measure or measure in measures
+        for name, event in FORMATION_EVENTS.items()
+        if not event.measure or event.measure in measures
     ]
-    times = np.tile(observed, (len(events), 1))
-    formed = np.zeros((len(events), len(observed)), bool)
+    formation_time = np.tile(observed_time, (len(events), 1))
+    formed = np.zeros((len(events), len(whole)), bool)
     if whole.any():
-        for at, event in enumerate(events):
-            when, has = _formation(measures.isel(run=whole), event)
-            formed[at, whole] = has
-            times[at, whole] = np.where(has, when, observed[whole])
+        for row, name in enumerate(events):
+            event = FORMATION_EVENTS[name]
+            formation = event.find(measures.isel(run=whole), event.measure)
+            formed[row, whole] = formation.formed
+            formation_time[row, whole] = np.where(
+                formation.formed, formation.time, observed_time[whole]
+            )
     dims = ("event", "run")
     about = dimensionless(
         "normalised time of formation, or until which the run was observed"
     )
     data = {
-        "onset": (dims, times, about),
+        "onset": (dims, formation_time, about),
         "formed": (
             dims,
             formed.astype(np.int8),
@@ -311,29 +308,70 @@ def modular_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     return embedding
 
 
-def _formation(measures: xr.Dataset, event: str) -> tuple[np.ndarray, np.ndarray]:
-    """Time of an event in each run, (run,), and whether it has happened, (run,)."""
-    moments = measures["moment"].values
-    circle = measures["circle"].values == 1
-    if event == "circle":
-        return persistent_onset(circle, moments), circle[:, -1]
-    if event == "frequency":
-        frequency = measures["dominant_frequency"].values
-        chance = chance_levels(measures, "dominant_fraction")
-        above = measures["dominant_fraction"].values > chance[:, None]
-        return (
-            persistent_onset((frequency == frequency[:, -1:]) & above, moments),
-            above[:, -1],
-        )
-    if event == "structure":
-        polygon, _ = _formation(measures, "polygon")
-        if "grid_distance" not in measures:
-            return polygon, circle[:, -1]
-        grid, is_grid = _formation(measures, "grid")
-        return np.where(circle[:, -1], polygon, grid), circle[:, -1] | is_grid
-    values = measures[FORMATION_EVENTS[event]].values
-    chance = chance_levels(measures, FORMATION_EVENTS[event])
-    return halfway_time(values, moments), values[:, -1] < chance
+class Formation(NamedTuple):
+    """Formation of a structure in runs."""
+
+    time: np.ndarray
+    """(run,) normalised"""
+    formed: np.ndarray
+    """(run,) bool; without it the time means nothing"""
+
+
+def _circle_formation(measures: xr.Dataset, measure: str) -> Formation:
+    """From the first frame from which the embedding stays a circle."""
+    circle = measures[measure].values == 1
+    return Formation(persistent_onset(circle, measures["moment"].values), circle[:, -1])
+
+
+def _frequency_formation(measures: xr.Dataset, measure: str) -> Formation:
+    """From the first frame from which the last dominant frequency stays dominant and
+    above its chance level."""
+    frequency = measures["dominant_frequency"].values
+    above = measures[measure].values > chance_levels(measures, measure)[:, None]
+    present = (frequency == frequency[:, -1:]) & above
+    return Formation(persistent_onset(present, measures["moment"].values), above[:, -1])
+
+
+def _low_value_formation(measures: xr.Dataset, measure: str) -> Formation:
+    """When a measure that ends below its chance level last falls to half-way."""
+    values = measures[measure].values
+    return Formation(
+        halfway_time(values, measures["moment"].values),
+        values[:, -1] < chance_levels(measures, measure),
+    )
+
+
+def _circle_or_grid_formation(measures: xr.Dataset, measure: str) -> Formation:
+    """That of a polygon for runs that end as circles, or else that of a grid."""
+    ends_as_circle = measures["circle"].values[:, -1] == 1
+    polygon = _low_value_formation(measures, "circle_distance")
+    if "grid_distance" not in measures:
+        return Formation(polygon.time, ends_as_circle)
+    grid = _low_value_formation(measures, "grid_distance")
+    return Formation(
+        np.where(ends_as_circle, polygon.time, grid.time),
+        ends_as_circle | grid.formed,
+    )
+
+
+class FormationEvent(NamedTuple):
+    """A structure that can form."""
+
+    measure: str
+    """The measure that determines it, or empty if there are several"""
+    find: Callable[[xr.Dataset, str], Formation]
+    """Formation in runs, from the measures and the name of this measure"""
+
+
+FORMATION_EVENTS: Mapping[str, FormationEvent] = {
+    "structure": FormationEvent("", _circle_or_grid_formation),
+    "circle": FormationEvent("circle", _circle_formation),
+    "polygon": FormationEvent("circle_distance", _low_value_formation),
+    "grid": FormationEvent("grid_distance", _low_value_formation),
+    "perfect grid": FormationEvent("perfect_distance", _low_value_formation),
+    "imperfections": FormationEvent("imperfections", _low_value_formation),
+    "frequency": FormationEvent("dominant_fraction", _frequency_formation),
+}
 
 
 def has_times(measures: xr.Dataset) -> bool:
@@ -389,9 +427,8 @@ def _chance_levels(
         values = _label_distances(renamed)
         values["imperfections"] = count_imperfections(renamed)
         values["dominant_fraction"] = power_fractions(renamed).max(axis=-1)
-        for at, name in enumerate(names):
-            if name in values:
-                largest = name == "dominant_fraction"
-                extreme[run, at] = (np.max if largest else np.min)(values[name])
-                mean[run, at] = np.mean(values[name])
+        for column, name in enumerate(names):
+            if name in MOST_EXTREME:
+                extreme[run, column] = MOST_EXTREME[name](values[name])
+                mean[run, column] = np.mean(values[name])
     return extreme, mean

@@ -99,9 +99,8 @@ def perfect_grids(n: int) -> PerfectGrids:
         basis = orthonormal_basis(points)
         if _keys(basis[None])[0] in seen:
             continue
-        bases, places = (
-            np.empty((len(images), n, 2), kind) for kind in (np.float64, np.int16)
-        )
+        bases = np.empty((len(images), n, 2))
+        places = np.empty((len(images), n, 2), np.int16)
         bases[np.arange(len(images))[:, None], images] = basis
         places[np.arange(len(images))[:, None], images] = points
         for basis, place, key, u in zip(bases, places, _keys(bases), unit, strict=True):

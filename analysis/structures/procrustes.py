@@ -122,9 +122,8 @@ def match_shapes(a: np.ndarray, b: np.ndarray, shifts: bool = False) -> ShapeMat
     a, b = _shapes(a, b)
     unit, shift, images = relabellings(a.shape[-2], shifts)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    every_a, every_b = (
-        np.broadcast_to(x, (lead or (1,)) + x.shape[-2:]) for x in (a, b)
-    )
+    every_a = np.broadcast_to(a, (lead or (1,)) + a.shape[-2:])
+    every_b = np.broadcast_to(b, (lead or (1,)) + b.shape[-2:])
     overlap = np.empty(math.prod(lead))
     best = np.empty(math.prod(lead), np.int64)
     block = max(

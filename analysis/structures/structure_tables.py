@@ -123,9 +123,8 @@ def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, An
     result = summarise_structures(embedding)
     circle = is_circle(embedding)
     imperfections = count_imperfections(embedding[~circle])
-    circle_accuracy, other_accuracy = (
-        mean_interval(accuracy[kind], limits=(0, 1)) for kind in (circle, ~circle)
-    )
+    circle_accuracy = mean_interval(accuracy[circle], limits=(0, 1))
+    other_accuracy = mean_interval(accuracy[~circle], limits=(0, 1))
     return {
         "runs": result.runs,
         "circles": result.circles,

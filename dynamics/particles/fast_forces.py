@@ -25,6 +25,7 @@ from dynamics.particles.half_spaces import half_space_sums
 from dynamics.particles.like_sums import like_sums
 from dynamics.particles.pair_forces import (
     ATTRACTION,
+    FIELD_COUNT,
     LIKE_ALIGNMENT,
     REPULSION,
     TINY,
@@ -72,7 +73,9 @@ def fast_force_fields(
     ]
     force = np.stack([item.force for item in fields], axis=1)
     magnitude = np.stack([item.magnitude for item in fields], axis=1)
-    return ForceFields(force.reshape(4, *lead, *frame), magnitude.reshape(4, *lead))
+    return ForceFields(
+        force.reshape(FIELD_COUNT, *lead, *frame), magnitude.reshape(FIELD_COUNT, *lead)
+    )
 
 
 def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
@@ -82,8 +85,8 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
     accuracy: largest error relative to the largest force on a token, and of the
     magnitudes relative to themselves."""
     n, dim = x.shape
-    force = np.zeros((4, n, dim))
-    magnitude = np.zeros(4)
+    force = np.zeros((FIELD_COUNT, n, dim))
+    magnitude = np.zeros(FIELD_COUNT)
     if len(pairs.first) == 0:
         return ForceFields(force, magnitude)
     points, directions = _pair_sums(x, pairs)

@@ -27,6 +27,7 @@ from dynamics.kernels.simd import (
 from dynamics.particles import pair_forces, pair_list
 from dynamics.particles.pair_forces import (
     ATTRACTION,
+    FIELD_COUNT,
     LIKE_ALIGNMENT,
     REPULSION,
     UNLIKE_ALIGNMENT,
@@ -41,7 +42,8 @@ _SQUARED_LIMIT = 1e76
 """Squared norm of the force, or of all positions, from which a run counts as
 diverged."""
 
-NOT_DIVERGED, LAST_STEP, FORCE_NORM, MOVE_NORM = range(4)
+TRACK_ROWS = 4
+NOT_DIVERGED, LAST_STEP, FORCE_NORM, MOVE_NORM = range(TRACK_ROWS)
 """Rows of the array `track` (row, lane) that describes the state of each run; all
 float64."""
 
@@ -231,8 +233,8 @@ def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
     if across:
         for block in prange(count):
             work = force_workspace(pairs, axes)
-            force = np.empty((4, size))
-            magnitude = np.empty((4, LANES_64))
+            force = np.empty((FIELD_COUNT, size))
+            magnitude = np.empty((FIELD_COUNT, LANES_64))
             moved = np.empty(size)
             x = blocks[block]
             for _ in range(max(number, 1)):
@@ -251,8 +253,8 @@ def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
             copy_numbers(force[ATTRACTION], total[block])
     else:
         work = force_workspace(pairs, axes)
-        force = np.empty((4, size))
-        magnitude = np.empty((4, LANES_64))
+        force = np.empty((FIELD_COUNT, size))
+        magnitude = np.empty((FIELD_COUNT, LANES_64))
         moved = np.empty(size)
         for block in range(count):
             x = blocks[block]

@@ -77,7 +77,8 @@ FIELD_NAMES = (
     "unlike_alignment",
 )
 """The four fields in the order of the field axis of all arrays here."""
-ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(4)
+FIELD_COUNT = len(FIELD_NAMES)
+ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(FIELD_COUNT)
 
 
 # ---------------------------------------------------------- force between two pair sums
@@ -297,7 +298,7 @@ def _scatter_group(
 ):
     """Copy the fields on pair sums start to start + 7 of one run to that run's lane."""
     dim = len(axes)
-    for field in range(4):
+    for field in range(FIELD_COUNT):
         for k in range(min(LANES_64, last - start)):
             magnitudes[field, (start + k) * LANES_64 + lane] = out_magnitudes[
                 field, group * LANES_64 + k
@@ -321,8 +322,8 @@ def _pair_fields_within_run(
     points = np.empty(pairs * dim)
     directions = np.empty(pairs * dim)
     padded = np.zeros(len(groups) * dim * LANES_64)
-    out = np.empty((4, len(groups) * dim * LANES_64))
-    out_magnitudes = np.empty((4, len(groups) * LANES_64))
+    out = np.empty((FIELD_COUNT, len(groups) * dim * LANES_64))
+    out_magnitudes = np.empty((FIELD_COUNT, len(groups) * LANES_64))
     for lane in range(runs):
         _gather_lane(sums, units, lane, points, directions)
         for number in prange(len(groups)):
@@ -386,7 +387,7 @@ def _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
     is summed over ordered pairs of pairs, hence the factor 2."""
     force[:] = 0.0
     magnitude[:] = 0.0
-    for field in range(4):
+    for field in range(FIELD_COUNT):
         for ij in range(len(pairs.first)):
             value = load_vectors(fields[field], ij, axes)
             add_vectors(force[field], pairs.first[ij], value, axes)
@@ -405,8 +406,8 @@ def force_workspace(pairs, axes):
     return (
         np.empty(size),
         np.empty(size),
-        np.empty((4, size)),
-        np.empty((4, len(pairs.first) * LANES_64)),
+        np.empty((FIELD_COUNT, size)),
+        np.empty((FIELD_COUNT, len(pairs.first) * LANES_64)),
     )
 
 
@@ -476,8 +477,8 @@ def summation_plan(runs: int, pairs: PairList) -> tuple[bool, int]:
 def _evaluate(blocks, runs, across, pairs, axes):
     """Force (block, field, token x axis x lane) and magnitude (block, field, lane) of
     all blocks."""
-    force = np.empty((len(blocks), 4, blocks.shape[1]))
-    magnitude = np.empty((len(blocks), 4, LANES_64))
+    force = np.empty((len(blocks), FIELD_COUNT, blocks.shape[1]))
+    magnitude = np.empty((len(blocks), FIELD_COUNT, LANES_64))
     if across:
         for block in prange(len(blocks)):
             token_fields_across_runs(
@@ -564,14 +565,16 @@ def force_fields(embedding: np.ndarray, pairs: PairList | None = None) -> ForceF
         )
     runs = x.size // (n * dim)
     if runs == 0:
-        return ForceFields(np.empty((4, *x.shape)), np.empty((4, *lead)))
+        return ForceFields(
+            np.empty((FIELD_COUNT, *x.shape)), np.empty((FIELD_COUNT, *lead))
+        )
     across, threads = summation_plan(runs, pairs)
     blocks = to_blocks(x.reshape(runs, n, dim))
     with numba_threads(threads):
         force, magnitude = _evaluate(blocks, runs, across, pairs, tuple(range(dim)))
     force = np.moveaxis(from_blocks(force, runs, n, dim), 1, 0)
-    magnitude = np.moveaxis(magnitude, 0, 1).reshape(4, -1)[:, :runs]
+    magnitude = np.moveaxis(magnitude, 0, 1).reshape(FIELD_COUNT, -1)[:, :runs]
     return ForceFields(
-        np.ascontiguousarray(force).reshape(4, *lead, n, dim),
-        magnitude.reshape(4, *lead),
+        np.ascontiguousarray(force).reshape(FIELD_COUNT, *lead, n, dim),
+        magnitude.reshape(FIELD_COUNT, *lead),
     )

@@ -29,12 +29,13 @@ from dynamics.particles.integrator import (
     FORCE_NORM,
     LAST_STEP,
     MOVE_NORM,
+    TRACK_ROWS,
     IntegratorParameters,
     advance_blocks,
     apply_fields,
     normalise_blocks,
 )
-from dynamics.particles.pair_forces import ATTRACTION
+from dynamics.particles.pair_forces import ATTRACTION, FIELD_COUNT
 from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.settings import (
     PARTICLE_CHOICES,
@@ -90,6 +91,16 @@ class ParticleSystem:
     clock = DEFAULT_CLOCK
     backends = ()
     backend_name = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.force is not ParticleSystem.force and (
+            cls.advance is ParticleSystem.advance
+        ):
+            raise TypeError(
+                f"{cls.__name__}.force: `advance` does not call it; override `advance`"
+                " too"
+            )
 
     def __init__(
         self,
@@ -193,9 +204,12 @@ class ParticleSystem:
 
     def force(self, embedding: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The balanced force on every particle of an embedding (run, token, axis), and
-        its norm, (run,)."""
+        its norm, (run,).
+
+        `advance` does not call it: it computes the force inside compiled kernels. A
+        subclass with another force has to override `advance` too, or it is refused."""
         runs, n, dim = embedding.shape
-        track = np.zeros((4, runs))
+        track = np.zeros((TRACK_ROWS, runs))
         total = self._run_kernel(embedding, 0, track)[1]
         return total.reshape(runs, n, dim), track[FORCE_NORM]
 
@@ -206,9 +220,11 @@ class ParticleSystem:
         updated in place."""
         runs, n, dim = embedding.shape
         blocks = pair_forces.to_blocks(embedding)
-        lanes = np.zeros((4, len(blocks) * LANES_64))
+        lanes = np.zeros((TRACK_ROWS, len(blocks) * LANES_64))
         lanes[:, :runs] = track
-        lanes = np.ascontiguousarray(lanes.reshape(4, -1, LANES_64).swapaxes(0, 1))
+        lanes = np.ascontiguousarray(
+            lanes.reshape(TRACK_ROWS, -1, LANES_64).swapaxes(0, 1)
+        )
         if self.settings.uses_mesh:
             total = self._advance_by_mesh(blocks, runs, steps, lanes)
         else:
@@ -224,7 +240,7 @@ class ParticleSystem:
                     self._parameters,
                     self._axes,
                 )
-        track[:] = lanes.swapaxes(0, 1).reshape(4, -1)[:, :runs]
+        track[:] = lanes.swapaxes(0, 1).reshape(TRACK_ROWS, -1)[:, :runs]
         return pair_forces.from_blocks(blocks, runs, n, dim), pair_forces.from_blocks(
             total, runs, n, dim
         )
@@ -245,8 +261,8 @@ class ParticleSystem:
             magnitude = pair_forces.to_blocks(
                 np.stack([field.magnitude[:, None] for field in fields])
             )
-            force = force.reshape(len(blocks), 4, -1)
-            magnitude = magnitude.reshape(len(blocks), 4, -1)
+            force = force.reshape(len(blocks), FIELD_COUNT, -1)
+            magnitude = magnitude.reshape(len(blocks), FIELD_COUNT, -1)
             apply_fields(
                 blocks,
                 force,

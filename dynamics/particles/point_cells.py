@@ -199,7 +199,8 @@ def with_regions(cells: PointCells, boxes: list[tuple[slice, ...]]) -> PointCell
     out of `near_sums`."""
     labels = np.zeros(cells.shape, np.int64)
     spans = np.zeros((len(boxes) + 1, *cells.shape[:-1], 2), np.int64)
-    first, end = (cells.starts[k : k - 1 or None].reshape(labels.shape) for k in (0, 1))
+    first = cells.starts[:-1].reshape(labels.shape)
+    end = cells.starts[1:].reshape(labels.shape)
     for number, box in enumerate(boxes, 1):
         labels[box] = number
         spans[number][box[:-1]] = np.stack(

@@ -40,7 +40,7 @@ def collect_checkpoints(
     *,
     variables: Mapping[str, str | ParameterView] | None = None,
     weights: bool = False,
-    modulus: int = 0,
+    modulus: int | None = None,
     state_dict: str | None = None,
     step_from: str | None = None,
     rename: Sequence[str] = (),
@@ -67,9 +67,10 @@ def collect_checkpoints(
         state dict does not tell other buffers from parameters. A tensor that has several
         names, such as an embedding that is also the last layer, is taken once, by its
         first name; functions of a model get it by all of them.
-    modulus : int
+    modulus : int, optional
         Modulus N of the addition that the model learns, if its tokens are the numbers
-        modulo N, the rows of the embedding; see `record`.
+        modulo N, the rows of the embedding; 0 for no modulus; see `record`. Default:
+        that of the model, or 0.
     state_dict : str, optional
         Where the state dict lies in a file, such as ``"model"`` or
         ``"state.nets.student"``; ``"all"`` for all tensors of the file. Default: the only
@@ -150,8 +151,10 @@ def collect_checkpoints(
         if quantities.pop(f"{PARAMETER}{name}", None) is not None:
             for frame in frames.values():
                 del frame[f"{PARAMETER}{name}"]
-    if model is not None and "embedding" in quantities:
-        modulus = modulus or model.modulus
+    if modulus is None:
+        modulus = 0
+        if model is not None and "embedding" in quantities:
+            modulus = model.modulus
     distinct = {name: shape for name, shape in first.shapes.items() if name not in tied}
     settings = RecordedSettings(
         model="checkpoints",

@@ -62,9 +62,9 @@ def describe_run_file(path: Path, check: bool = False) -> RunFile | None:
     except UnknownSystem as error:
         newest = (unfinished_files(path) or [path])[-1]
         with open_group(newest, thoroughly=False) as group:
-            steps, runs, seed = (
-                int(group.attrs[name]) for name in ("steps", "runs", "seed")
-            )
+            steps = int(group.attrs["steps"])
+            runs = int(group.attrs["runs"])
+            seed = int(group.attrs["seed"])
             system = str(group.attrs["system"])
         note = f"{UNKNOWN_SYSTEM}: " + str(error).removeprefix(
             f"{path}: "

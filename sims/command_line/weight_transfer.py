@@ -50,7 +50,8 @@ def transfer_defaults(
     def options(settings: SparseSettings, ensemble: EnsembleOptions) -> Any:
         return make_options(settings=SparseOptions.of(settings), ensemble=ensemble)
 
-    branch, source = (option_value(option, arguments) for option in ("branch", "from"))
+    branch = option_value("branch", arguments)
+    source = option_value("from", arguments)
     if not source:
         return branch_defaults(options, SparseSettings.system)(arguments)
     if branch is not None:
@@ -65,7 +66,8 @@ def transfer_defaults(
         if _is_larger_table(defaults.settings.table, arguments)
         else 0
     )
-    runs, seed = defaults.ensemble.runs, defaults.ensemble.seed
+    runs = defaults.ensemble.runs
+    seed = defaults.ensemble.seed
     if flag_is_set("only-successful", arguments):
         runs = int(trajectories.successful_runs(trajectory).sum())
         seed = 0

@@ -69,6 +69,19 @@ def test_columns_of_a_log(typed, tmp_path):
     code, _, errors = typed("sims.collect", str(log))
     assert (code, errors.count("\n")) == (2, 1)
     assert "--column" in errors
+    for words in (
+        ["--embedding", "weight"],
+        ["--transpose"],
+        ["--tokens", "5"],
+        ["--weights"],
+        ["--modulus", "0"],
+        ["--state-dict", "model"],
+        ["--rename", "a=b"],
+        ["--model", "model.py"],
+    ):
+        code, _, errors = typed("sims.collect", str(log), *words)
+        assert (code, errors.count("\n")) == (2, 1)
+        assert words[0] in errors
     code, printed, _ = typed("sims.collect", str(log), "--column", "valid_loss=other")
     assert code == 0
     rows = [line.split() for line in printed.splitlines()[:4]]

@@ -185,18 +185,18 @@ def check_descent(one, twin, row, calls, decay):
 def seen(monkeypatch):
     """The parameters at which the analysis measures."""
     calls = {"circuits": [], "descent": []}
-    local, broken = stability.local_landscape, circuit_landscape.broken_invariances
+    local, measures = stability.local_landscape, circuit_landscape.circuit_measures
 
     def local_seen(network, row, tokens, sample, decay):
         calls["circuits"].append((network, row.clone(), decay))
         return local(network, row, tokens, sample, decay)
 
-    def broken_seen(network, rows):
+    def measures_seen(network, rows):
         calls["descent"].append(rows.clone())
-        return broken(network, rows)
+        return measures(network, rows)
 
     monkeypatch.setattr(stability, "local_landscape", local_seen)
-    monkeypatch.setattr(circuit_landscape, "broken_invariances", broken_seen)
+    monkeypatch.setattr(circuit_landscape, "circuit_measures", measures_seen)
     return calls
 
 

@@ -111,14 +111,17 @@ def _paces(scenes: Sequence[Scene], frames: np.ndarray) -> np.ndarray:
     of any scene."""
     paces = np.ones(frames.shape)
     for pace, column, scene in zip(paces.T, frames.T, scenes, strict=True):
-        spans = {True: np.zeros(len(pace), bool), False: np.zeros(len(pace), bool)}
+        in_plateau = np.zeros(len(pace), bool)
+        at_event = np.zeros(len(pace), bool)
         for mark in scene.marks:
-            calm = mark.kind == "plateau"
-            beside = 0 if calm else _FRAMES_BESIDE_EVENT
+            is_plateau = mark.kind == "plateau"
+            beside = 0 if is_plateau else _FRAMES_BESIDE_EVENT
             first = np.searchsorted(scene.steps, mark.begin, side="right") - 1 - beside
             last = np.searchsorted(scene.steps, mark.end) + beside
-            spans[calm] |= (column >= first) & (column <= last)
-        pace[spans[True]], pace[spans[False]] = PLATEAU_PACE, EVENT_PACE
+            span = in_plateau if is_plateau else at_event
+            span |= (column >= first) & (column <= last)
+        pace[in_plateau] = PLATEAU_PACE
+        pace[at_event] = EVENT_PACE
     return paces.max(axis=1)
 
 

@@ -8,8 +8,10 @@ import xarray as xr
 
 from analysis.clustering_heads.circuit_landscape import (
     DESCENT_FRAMES,
-    PUSHED_GAIN,
+    PERTURBED,
+    PERTURBED_GAIN,
     REST_GRADIENT,
+    SETTLED,
     fixed_point_landscape,
 )
 from analysis.clustering_heads.stability import (
@@ -26,9 +28,6 @@ from dynamics.settings import SparseSettings
 
 DECAY = 1e-4
 """Weight decay under which the circuit settles."""
-BUILT = f"gain {PUSHED_GAIN:g}"
-"""Name of the circuit as it was built; "settled" is that at the stationary point with
-weight decay."""
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
@@ -59,7 +58,7 @@ def _exact(value: float, note: str = "") -> Estimate:
 def breaking_eigenvalue(evidence: xr.Dataset) -> Estimate:
     """The lowest eigenvalue of the Hessian at the settled circuit in directions that
     break an invariance."""
-    one = evidence.sel(circuit="settled")
+    one = evidence.sel(circuit=SETTLED)
     lowest = min(float(one[f"{name}_eigenvalue"].min()) for name in SYMMETRIES)
     return _exact(lowest, f"the lowest in all directions is {float(one['lowest']):.1g}")
 
@@ -67,15 +66,15 @@ def breaking_eigenvalue(evidence: xr.Dataset) -> Estimate:
 def gradient_decades(evidence: xr.Dataset) -> Estimate:
     """Decimal logarithm of the gradient norm at the settled circuit, with its weight
     decay, over that at the circuit as it was built, without any."""
-    settled, built = (
-        float(evidence["gradient"].sel(circuit=name)) for name in ("settled", BUILT)
-    )
+    gradient = evidence["gradient"]
+    settled = float(gradient.sel(circuit=SETTLED))
+    built = float(gradient.sel(circuit=PERTURBED))
     return _exact(float(np.log10(settled / built)))
 
 
 def settled_accuracy(evidence: xr.Dataset) -> Estimate:
     """Accuracy of the settled circuit over all sequences, as a percentage."""
-    return _exact(100 * float(evidence["circuit_accuracy"].sel(circuit="settled")))
+    return _exact(100 * float(evidence["circuit_accuracy"].sel(circuit=SETTLED)))
 
 
 FIXED_POINT = Claim(
@@ -118,7 +117,7 @@ FIXED = Experiment(
     full=Sizing(150, {"push": [0.0001, 0.001, 0.01], "steps": 300, "draws": 5}),
     depends={
         "decay": DECAY,
-        "built": PUSHED_GAIN,
+        "built": PERTURBED_GAIN,
         "at_rest": REST_GRADIENT,
         "frames": DESCENT_FRAMES,
         "null": NULL_TOLERANCE,

@@ -65,7 +65,7 @@ def _end_similarities(recipe: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
     similarities = endpoint_similarity(recipe, other)
     columns = {}
     for name in ("weight_distance", "attention_correlation"):
-        about, _ = ENDPOINT_MEASURES[name]
+        about = ENDPOINT_MEASURES[name].meaning
         own, others = estimates.own_and_others(similarities[name].values)
         columns[f"own_{name}"] = (own, f"{about}, same seed")
         columns[f"other_{name}"] = (others, f"{about}, other seeds")

@@ -11,7 +11,12 @@ from analysis.clustering_heads.transfer_design import (
     TransferDesign,
     larger_vocabulary_settings,
 )
-from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
+from analysis.clustering_heads.vocabulary_transfer import (
+    FINETUNED,
+    SCRATCH,
+    SCRATCH_TWICE,
+    run_transfer,
+)
 from analysis.output.results import dimensionless
 from analysis.reproduction import estimates
 from analysis.reproduction.claim import Claim, Number, Sign, exact_number
@@ -26,10 +31,6 @@ from analysis.reproduction.experiment import (
 from analysis.statistics import difference_interval
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.trajectory import mask_diverged, open_trajectory
-
-SCRATCH, LONG, FINETUNED = TRANSFER_KINDS[:3]
-"""From scratch for E and for 2E epochs, and E epochs of finetuning after E epochs of p
-= 2."""
 
 # -------------------------------------------------------------------------- experiments
 
@@ -98,9 +99,8 @@ def final_accuracies(evidence: xr.Dataset, kind: str, vocab: int) -> np.ndarray:
 def finetuning_gain(evidence: xr.Dataset, vocab: int) -> Estimate:
     """Mean test accuracy of finetuned runs minus that of runs from scratch of as many
     epochs in all, in points."""
-    tuned, scratch = (
-        final_accuracies(evidence, kind, vocab) for kind in (FINETUNED, LONG)
-    )
+    tuned = final_accuracies(evidence, FINETUNED, vocab)
+    scratch = final_accuracies(evidence, SCRATCH_TWICE, vocab)
     difference = as_percentage(difference_interval(tuned, scratch, (0, 1)))
     note = ""
     if len(tuned):

@@ -336,21 +336,23 @@ def test_correlations_are_those_of_numpy(generator):
 
 def test_same_seed_pairs_differ_from_others_only_if_they_are_alike(generator):
     noise = generator.standard_normal((12, 12))
-    own = compare_same_seed(noise + 5 * np.eye(12), higher=True)
+    own = compare_same_seed(noise + 5 * np.eye(12), "greater")
     assert own.p == 1e-4
     assert own.own.value - own.others.value == pytest.approx(5, abs=1)
-    assert compare_same_seed(-noise - 5 * np.eye(12), higher=False).p == 1e-4
-    assert compare_same_seed(noise + 5 * np.eye(12), higher=False).p == 1.0
-    assert compare_same_seed(np.ones((5, 5)), higher=True).p == 1.0
+    assert compare_same_seed(-noise - 5 * np.eye(12), "less").p == 1e-4
+    assert compare_same_seed(noise + 5 * np.eye(12), "less").p == 1.0
+    assert compare_same_seed(np.ones((5, 5)), "greater").p == 1.0
     noise[3] = np.nan
-    assert compare_same_seed(noise, higher=True).runs == 11
+    assert compare_same_seed(noise, "greater").runs == 11
     every = [
-        compare_same_seed(generator.standard_normal((6, 6)), True, permutations=99).p
+        compare_same_seed(
+            generator.standard_normal((6, 6)), "greater", permutations=99
+        ).p
         for _ in range(300)
     ]
     assert abs(np.mean(np.array(every) <= 0.1) - 0.1) < 0.05
     six = compare_same_seed(
-        np.diag([3.0, 2.0, 1.0]), higher=True, permutations=6000
+        np.diag([3.0, 2.0, 1.0]), "greater", permutations=6000
     )  # ways to pair three runs
     assert six.p == pytest.approx(1 / 6, abs=0.02)
 
@@ -408,7 +410,7 @@ def test_ends_are_compared_with_those_of_another_setting(tiny):
         assert_allclose(np.diagonal(same[name]), value, atol=1e-6)
     result = endpoint_similarity(tiny, other(24, lr=0.01))
     assert (np.diagonal(result["weight_distance"]) > 0).all()
-    assert compare_same_seed(result["weight_distance"].values, higher=False).p < 0.1
+    assert compare_same_seed(result["weight_distance"].values, "less").p < 0.1
     begun = tiny.copy(deep=True)
     begun["query"].values[:, 0] += 1
     for wrong, message in (

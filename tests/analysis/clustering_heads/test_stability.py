@@ -255,9 +255,9 @@ def test_small_perturbations_of_the_fixed_point_decay(rest):
     assert (loss.diff("step") <= ROUNDING * loss).all()
 
 
-def test_broken_invariances_are_those_of_single_networks(row):
+def test_circuit_measures_are_those_of_single_networks(row):
     rows = torch.stack([row, 2 * row])
-    result = circuit_landscape.broken_invariances(NETWORK, rows)
+    result = circuit_landscape.circuit_measures(NETWORK, rows)
     for place in range(2):
         one = network_invariances(NETWORK, NETWORK.unflatten(rows[place]))
         here = [

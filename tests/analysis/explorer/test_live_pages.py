@@ -64,14 +64,14 @@ def test_changed_force_constants_apply_immediately_and_other_changes_restart():
     run = ParticleRun(PARTICLES, seed=1)
     run.advance(20)
     forces = {"fa": 0.5, "ga": 1.5, "step_size": 0.002}
-    assert not run.change(**forces)
+    assert not run.change_settings(**forces)
     run.advance(30)
     after = branch(
         simulate(PARTICLES, runs=1, seed=1, steps=20), 20, until=50, **forces
     )
     assert np.array_equal(run.embedding, last(after))
     for change in ({"n": 9}, {"dim": 3}, {"seed": 4}):
-        assert run.change(**change)
+        assert run.change_settings(**change)
         assert run.state.step == 0
     start = simulate(ParticleSettings(**forces, n=9, dim=3), runs=1, seed=4, steps=0)
     assert np.array_equal(run.embedding, last(start))
@@ -87,7 +87,7 @@ def moved(x, token, position):
 def test_a_placed_particle_keeps_mean_and_variance():
     run = ParticleRun(PARTICLES, seed=1)
     expected = moved(run.embedding, 2, [3.0, -1.0])
-    run.place(2, np.array([3.0, -1.0]))
+    run.place_particle(2, np.array([3.0, -1.0]))
     assert np.allclose(run.embedding, expected)
     assert np.allclose(run.embedding.mean(axis=0), 0, atol=1e-12)
     assert np.isclose(run.embedding.std(), 1)
@@ -134,7 +134,7 @@ def test_the_page_accepts_any_number_of_particles_and_axes(change):
     page.settings.param.update(**change)
     for _ in range(3):
         page.frame(True)
-    page.nudge(np.array([1.0, 0.0]))
+    page.move_particle_by_button(np.array([1.0, 0.0]))
     page.frame(True)
     assert page.run.state.step == 4
     assert page.dense == (page.run.settings.n == 199)
@@ -155,7 +155,7 @@ def test_the_page_waits_for_the_kernels_of_a_dimension(monkeypatch, running):
     assert page.run.settings.dim == 2
     assert len(page.document.session_callbacks) == 2  # one of them draws
     monkeypatch.setattr(kernel_warmup, "kernels_ready", lambda kernels: True)
-    page.try_again()
+    page.apply_settings_when_compiled()
     assert page.player.running == running
     page.frame(False)
     assert (page.run.embedding.shape, page.run.settings.fa) == ((17, 3), 2.6)
@@ -193,7 +193,7 @@ def test_the_step_size_follows_a_change_of_n_on_the_page(
     ],
 )
 def test_a_structure_in_words(ratio, imperfections, words):
-    assert EmbeddingStructure(ratio, imperfections, 153).words == words
+    assert EmbeddingStructure(ratio, imperfections, 153).text == words
 
 
 def test_kernels_are_compiled_in_another_process(monkeypatch):
@@ -249,20 +249,20 @@ def test_a_live_network_has_the_weights_of_a_simulation():
         run.advance(epochs)
     trajectory = simulate(NETWORK, runs=1, seed=2, steps=40, every=40)
     for name in run.system.network.variables:
-        assert np.array_equal(run.seen[name], last(trajectory, name))
+        assert np.array_equal(run.variables[name], last(trajectory, name))
     assert np.array_equal(np.float32(list(run.loss.values())), last(trajectory, "loss"))
 
 
 def test_changed_rates_apply_immediately_and_keep_the_moments():
     run = TrainingRun(NETWORK, seed=2)
     run.advance(20)
-    assert not run.change(lr=0.003, weight_decay=1.0)
+    assert not run.change_settings(lr=0.003, weight_decay=1.0)
     run.advance(20)
     before = simulate(NETWORK, runs=1, seed=2, steps=20, every=20)
     after = branch(before, 20, until=40, every=20, lr=0.003, weight_decay=1.0)
     assert np.array_equal(run.embedding.astype(np.float32), last(after))
     for change in ({"train_share": 0.5}, {"n": 6}, {"seed": 3}):
-        assert run.change(**change)
+        assert run.change_settings(**change)
         assert run.time == 0
 
 
@@ -303,8 +303,8 @@ def test_a_live_transformer_has_the_planes_and_logits_of_a_simulation():
     total, difference = np.indices((7, 7))
     a, b = (total + difference) * 4 % 7, (total - difference) * 4 % 7
     np.testing.assert_allclose(run.correct_logits()[a, b], image[0], atol=1e-5)
-    assert not run.change(lr=0.01)
-    assert run.change(attention_rate=0.5)
+    assert not run.change_settings(lr=0.01)
+    assert run.change_settings(attention_rate=0.5)
     assert 0 <= run.gini < 1
 
 

@@ -231,7 +231,7 @@ def test_two_runs_share_epochs_or_relative_time():
     line = make_timeline([first, made_up([0, 1])], [np.arange(4), np.arange(2)])
     assert line.unit == "share"
     np.testing.assert_array_equal(line.frames[1], [0, 0, 0, 1])
-    assert line.place(0, first, np.arange(4), 20) == 2
+    assert line.index_of_step(0, first, np.arange(4), 20) == 2
 
 
 # ------------------------------------------------------------------------- list of runs
@@ -298,12 +298,12 @@ def test_runs_are_grouped_and_sorted():
     assert entries[2].groups == ["diverged", "accuracy up to .98", "none"]
     assert catalogue.RunEntry(0, 0, "done").groups == []
     for order, expected in (
-        ("place", [0, 1, 2, 3]),
+        ("run", [0, 1, 2, 3]),
         ("accuracy", [3, 2, 1, 0]),
         ("spikes", [3, 0, 1, 2]),
     ):
         result = catalogue.sort_runs(entries, order)
-        assert [entry.place for entry in result] == expected
+        assert [entry.run for entry in result] == expected
     assert [catalogue.first_run(some) for some in (entries, entries[:1])] == [
         1,
         0,
@@ -363,7 +363,7 @@ def test_data_not_yet_sent_to_a_hidden_page_are_sent_later(runs_folder, monkeypa
         return len(sent)
 
     assert called(2, True) == called(100, False)
-    assert page.parcels.unsent
+    assert page.buffer_stream.unsent
     called(100, True)
     arrays = {name for data in sent for name in data if name != "frame"}
     assert len(arrays) > 2
@@ -415,7 +415,7 @@ def test_settings_that_a_file_does_not_allow_are_replaced_with_a_note(
     page = page_of([runs_folder / "particles.nc"], **settings)
     assert page.message.visible
     assert words in page.message.text
-    assert page.wall.children
+    assert page.panel_column.children
     names = {"attention,force": ["force"]}.get(
         settings.get("panels"), default_panel_names(page.screen.scenes)
     )
@@ -436,7 +436,7 @@ def test_the_page_shows_why_a_file_cannot_be_shown(runs_folder, name, words):
     page = page_of([runs_folder / name])
     assert page.message.visible
     assert words in page.message.text
-    assert not page.wall.children
+    assert not page.panel_column.children
 
 
 def test_no_panels_are_shown_if_none_is_selected(runs_folder):
@@ -656,7 +656,7 @@ def test_the_list_is_filtered(page, runs_folder):
     tab = page(file="particles")
     entries = catalogue.run_catalogue(open_trajectory(runs_folder / "particles.nc"))
     for kind in {entry.structure for entry in entries}:
-        expected = [str(entry.place) for entry in entries if entry.structure == kind]
+        expected = [str(entry.run) for entry in entries if entry.structure == kind]
         tab.get_by_label("show").select_option(label=f"{kind} ({len(expected)})")
         some = "".join(f":has([value='{place}'])" for place in expected)
         tab.locator(

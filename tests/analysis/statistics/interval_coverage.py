@@ -169,7 +169,7 @@ def _within(rng: np.random.Generator, n: int) -> tuple[of.Interval, float]:
 def _between(rng: np.random.Generator, n: int) -> tuple[of.Interval, float]:
     x, y = rng.normal(size=(2, n, 8))
     distances = np.linalg.norm(x[:, None] - y, axis=-1)
-    return resampling.mean_distance_between(distances), _MEAN_DISTANCE
+    return resampling.mean_between_runs(distances), _MEAN_DISTANCE
 
 
 _MEAN_DISTANCE = float(np.sqrt(2) * stats.chi.mean(8))

@@ -14,7 +14,7 @@ from analysis.statistics.intervals import (
     difference_interval,
     mean_interval,
 )
-from analysis.statistics.resampling import mean_distance_between, mean_distance_within
+from analysis.statistics.resampling import mean_between_runs, mean_distance_within
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_intervals_of_distances_cover_the_truth(paired):
         a, b = generator.normal(size=(2, 25))
         within, between = (
             mean_distance_within(abs(a[:, None] - a)),
-            mean_distance_between(abs(a[:, None] - b), paired),
+            mean_between_runs(abs(a[:, None] - b), paired),
         )
         hits["within"] += within.low < truth < within.high
         hits["between"] += between.low < truth < between.high
@@ -130,12 +130,12 @@ def test_means_of_distances_are_those_of_plain_loops():
     distances = abs(x[:, None] - x)
     expected = np.mean([abs(x[i] - x[j]) for i in range(7) for j in range(7) if i != j])
     assert_allclose(mean_distance_within(distances).value, expected)
-    assert_allclose(mean_distance_between(distances, paired=True).value, expected)
-    assert_allclose(mean_distance_between(distances).value, distances.mean())
+    assert_allclose(mean_between_runs(distances, paired=True).value, expected)
+    assert_allclose(mean_between_runs(distances).value, distances.mean())
     for few in (np.zeros((0, 0)), np.zeros((1, 1))):
         assert np.isnan(mean_distance_within(few).value)
-    assert np.isnan(mean_distance_between(np.zeros((0, 3))).value)
-    assert np.isnan(mean_distance_between(np.zeros((1, 1)), paired=True).value)
+    assert np.isnan(mean_between_runs(np.zeros((0, 3))).value)
+    assert np.isnan(mean_between_runs(np.zeros((1, 1)), paired=True).value)
 
 
 def test_a_correlation_has_its_fisher_interval():

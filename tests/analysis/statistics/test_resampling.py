@@ -14,7 +14,7 @@ from analysis.statistics.resampling import (
     jackknife_groups,
     jackknife_runs,
     leave_one_out_interval,
-    mean_distance_between,
+    mean_between_runs,
 )
 
 
@@ -66,5 +66,5 @@ def test_partners_are_left_out_whatever_runs_have_diverged(rows, columns):
     distances[:, list(columns)] = np.nan
     others = np.where(np.eye(6) > 0, np.nan, distances)
     expected = np.nanmean(others) if np.isfinite(others).any() else np.nan
-    result = mean_distance_between(distances, paired=True).value
+    result = mean_between_runs(distances, paired=True).value
     assert result == pytest.approx(expected, nan_ok=True)

@@ -161,6 +161,18 @@ def test_results_do_not_depend_on_threads_and_summation(
     assert same(again, hundred, slice(40, 60))
 
 
+def test_a_force_that_advance_would_not_use_is_refused():
+    def force(self, embedding):
+        return embedding, np.zeros(len(embedding))
+
+    def advance(self, state, steps):
+        return state
+
+    with pytest.raises(TypeError, match=r"^Weak\.force: `advance` does not call it"):
+        type("Weak", (ParticleSystem,), {"force": force})
+    type("Own", (ParticleSystem,), {"force": force, "advance": advance})
+
+
 def test_steps_may_be_taken_in_portions_and_states_restored(hundred):
     system, state = ParticleSystem(SETTINGS), start(SETTINGS, 100)
     for steps in (1, 0, 12, 17):

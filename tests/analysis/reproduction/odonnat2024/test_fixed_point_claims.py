@@ -37,7 +37,7 @@ def test_verdicts_follow_the_evidence(lowest, accuracy, expected):
         "circuit suffix_mode": {"suffix_eigenvalue": 1.0},
     }
     lengths = {
-        "circuit": [fixed_point_claims.BUILT, "settled"],
+        "circuit": [fixed_point_claims.PERTURBED, "settled"],
         "order_mode": 2,
         "suffix_mode": 1,
     }

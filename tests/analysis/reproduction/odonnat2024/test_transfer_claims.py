@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from analysis.clustering_heads import vocabulary_transfer
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import transfer_claims
 from tests.analysis.reproduction.evidence_by_hand import verdicts
 
-KINDS = list(transfer_claims.TRANSFER_KINDS)
+KINDS = list(vocabulary_transfer.TRANSFER_KINDS)
 
 
 def accuracies(vocab, **by_kind):
