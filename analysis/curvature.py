@@ -56,7 +56,7 @@ class Curvature(ModelAnalysis):
     former_names: ClassVar[Mapping[str, str]] = {"--steps": "--frames"}
 
     loss: Path | None = None
-    """For a recorded model: another name of --model, for a file that defines
+    """For a recorded model, in place of --model: a file that defines
     loss(parameters, batch), which returns the mean loss of a batch from a dict of the
     recorded parameters and buffers, and batches(), which returns a list of batches."""
     spectrum: SpectrumOptions = dataclasses.field(default_factory=SpectrumOptions)

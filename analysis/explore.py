@@ -2,7 +2,7 @@
 and networks in training.
 
 python -m analysis.explore [RUN.nc ...] [--port N] [--no-browser]
-python -m analysis.explore RUN.nc --run 3 --export page.html
+python -m analysis.explore RUN.nc --run-indices 3 --export page.html
 
 The page is accessible only from this machine and loads no external resources. Its URL
 contains the current view."""

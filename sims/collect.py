@@ -58,9 +58,9 @@ class Options:
     """Rules OLD=NEW: tensors whose names begin with OLD begin with NEW. The names of
     wrappers (_orig_mod, and module if all names begin with it) are removed before."""
     column: tuple[str, ...] = ()
-    """What columns of CSV files are: NAME=loss:test for the loss of the split test,
-    NAME=VARIABLE for a variable, NAME= to leave one out. Default: columns named by loss
-    or accuracy and a split, such as val_loss, are that; others are variables."""
+    """Meaning of a column of CSV files: NAME=loss:test for the loss of the split test,
+    NAME=VARIABLE for a variable, NAME= to leave it out. Default: columns such as
+    val_loss are recognised by their names, all others become variables."""
     model: Path | None = None
     """Model file: a Python file, which is executed, with functions of the model such as
     logits(parameters, inputs) and embedding(parameters). All floating-point tensors
@@ -99,27 +99,36 @@ def main(options: Options) -> None:
         for name in _ONLY_FOR_CHECKPOINTS:
             if getattr(options, name) != getattr(Options, name):
                 raise SettingsError(name, "a value", "none for CSV files")
-        kind = "frames"
+        unit = "frames"
         trajectory = dynamics.collect_scalars(
             options.checkpoints, seed, options.column, options.step_from, print
         )
     else:
         if options.column:
             raise SettingsError("column", " ".join(options.column), "none for tensors")
-        kind = "checkpoints"
+        unit = "checkpoints"
         trajectory = _collect_checkpoints(options, seed)
-    out = options.out or Path("runs") / f"{options.checkpoints[0].resolve().stem}.nc"
+    out = options.out or _default_path(options.checkpoints[0])
     missing = dynamics.missing_steps(trajectory)
     if missing:
         some = ", ".join(map(str, missing[:5])) + (" ..." if len(missing) > 5 else "")
-        print(f"missing     {len(missing)} {kind} between others: steps {some}")
+        print(f"missing     {len(missing)} {unit} between others: steps {some}")
     dynamics.save_trajectory(trajectory, out, options.overwrite)
     steps = trajectory["step"].values
-    print(f"{kind:11} {len(steps)}, from step {steps[0]} to {steps[-1]}")
+    print(f"{unit:11} {len(steps)}, from step {steps[0]} to {steps[-1]}")
     print(f"trajectory  {out}")
 
 
+def _default_path(first: Path) -> Path:
+    """runs/NAME.nc, with the name of the first folder, or of the first file without its
+    suffix."""
+    first = first.resolve()
+    name = first.name if first.is_dir() else first.stem
+    return Path("runs") / f"{name}.nc"
+
+
 def _collect_checkpoints(options: Options, seed: int) -> xr.Dataset:
+    """The trajectory of the checkpoints, read with the model file if one is named."""
     embedding = None
     if options.embedding is not None:
         embedding = dynamics.ParameterView(

@@ -6,6 +6,7 @@ python -m sims.sweep particles --fa 0.5 1 2 --record all
 python -m sims.sweep own.py --lr 0.003 0.01 --runs 3
 """
 
+import functools
 import json
 import sys
 from collections.abc import Sequence
@@ -45,11 +46,12 @@ def main(options: Any) -> None:
     print_sweep(sweeps.combine_points(design), ensembles, files, computed, out)
 
 
-def sweep_script(options: Any) -> None:
-    """The same for a training script."""
+def sweep_script(script: Any, options: Any) -> None:
+    """Train the missing runs of a training script; combine all of them, print a row for
+    each and draw them."""
     trainings = options.trainings
     check_paths(trainings)
-    design = design_from_script(sweeps.load_script(options.script), options)
+    design = design_from_script(script, options)
     files = [run.path for run in design.runs]
     out = command_line.sweep_path(design, files, trainings.out)
     computed = sweeps.compute_missing_runs(design, trainings.scheduler)
@@ -76,24 +78,29 @@ def print_sweep(
         print(f"picture     {options.picture_path(out)}", file=options.log)
     printed = slice(command_line.MAX_PRINTED_POINTS)
     output.output_table(table, columns, options.csv, printed)
-    if more := len(table) - len(table[printed]):
-        print(f"and {more} more points; --csv FILE.csv writes all", file=options.log)
+    left_out = len(table) - len(table[printed])
+    if left_out:
+        print(
+            f"and {left_out} more points; --csv FILE.csv writes all", file=options.log
+        )
     if "imperfections" in table:
-        print("imperfections: mean of the runs that are no circle", file=options.log)
+        print("imperfections: mean of the runs that are not circles", file=options.log)
 
 
 def run_sweep(words: Sequence[str]) -> None:
     """Run the command of these words, whose options depend on its first one: a system,
     or a training script."""
-    script = next((word for word in words[:1] if word.endswith(".py")), None)
+    command = main
     with exit_on_settings_error():
         import_external_systems()
-        if script is None:
+        if words and words[0].endswith(".py"):
+            script = sweeps.load_script(words[0])
+            command = functools.partial(sweep_script, script)
+            options = script_sweep_options(script)
+        else:
             check_sweep_system(words)
             options = sweep_command_options(SETTINGS_CLASSES)
-        else:
-            options = script_sweep_options(sweeps.load_script(script))
-    run_command(main if script is None else sweep_script, options, "sims.sweep")
+    run_command(command, options, "sims.sweep")
 
 
 if __name__ == "__main__":

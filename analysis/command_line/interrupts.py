@@ -36,8 +36,8 @@ def interruptible() -> Iterator[None]:
     """While a command runs, let SIGINT raise KeyboardInterrupt and SIGTERM exit; during
     an import both exit at once.
 
-    When a command has ended, both are ignored until its process has ended, as Python
-    resets other handlers while it shuts down."""
+    After a command of `python -m`, both are ignored until its process has ended, as Python
+    resets other handlers while it shuts down; otherwise the earlier handlers return."""
     before = {
         number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
     }
@@ -77,5 +77,6 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 def _exit(signum: int, message: str = MESSAGE) -> NoReturn:
     with suppress(Exception):
         sys.stdout.flush()
+    with suppress(Exception):
         print(message, file=sys.stderr, flush=True)
     os._exit(128 + signum)

@@ -78,17 +78,27 @@ def run_command(
                 main(chosen)
             if sys.stdout is not None:
                 sys.stdout.flush()
-    except BrokenPipeError:  # the reader of a pipe has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, BrokenPipeError) and _output_is_closed():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
         _exit_with_message(error, options, chosen)
         raise
 
 
+def _output_is_closed() -> bool:
+    """Whether the reader of the standard output has closed it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return True
+    return False
+
+
 @contextmanager
 def _home_folder() -> Iterator[None]:
-    """Give a user without a home folder a temporary one while a command runs: bokeh and
-    matplotlib look for their settings there."""
+    """Give a user without a home folder a temporary one while a command runs: Numba keeps
+    compiled kernels there, bokeh and matplotlib look for their settings."""
     if absolute_folder("~") is not None:
         yield
         return
@@ -116,8 +126,8 @@ def _chosen_style(options: Any) -> AbstractContextManager[Any]:
 
 @contextmanager
 def exit_on_settings_error() -> Iterator[None]:
-    """Report a SettingsError as `run_command` does, before the options have been
-    parsed."""
+    """Exit with a SettingsError in one line and its exit code, before the options are
+    known; the field keeps its own name."""
     try:
         yield
     except SettingsError as error:
@@ -304,12 +314,13 @@ def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None
         _fail(
             f"error: {_on_command_line(error.field, options)}: found {error.found},"
             f" allowed is {error.allowed}{notes}",
-            2,
+            error.exit_code,
         )
     if isinstance(error, ReportedError):
         _fail(f"error: {_unnamed_file(error, chosen)}{error}{notes}", error.exit_code)
     if isinstance(error, OSError):
-        _fail(f"error: {error.filename or 'output'}: {error.strerror}{notes}", 1)
+        words = f"{error.filename or 'output'}: {error.strerror}"
+        _fail(f"error: {words if error.strerror else error}{notes}", 1)
 
 
 def _unnamed_file(error: ReportedError, chosen: Any) -> str:

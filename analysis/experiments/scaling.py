@@ -68,14 +68,12 @@ def main(options: Options) -> None:
         if particles
         else ModularSettings()
     )
-    lengths = (
-        options.length
-        if options.length is not None
-        else (400 if particles else settings.default_steps,)
-    )
-    values = (
-        options.values if options.values is not None else DEFAULT_VALUES[options.system]
-    )
+    lengths = options.length
+    if lengths is None:
+        lengths = (400 if particles else settings.default_steps,)
+    values = options.values
+    if values is None:
+        values = DEFAULT_VALUES[options.system]
     designs = structures.plan_scaling(
         settings,
         options.n,
@@ -91,16 +89,12 @@ def main(options: Options) -> None:
         options.out or Path(options.folder) / structures.scaling_file_name(designs),
         attrs,
     )
-    computed = (
-        0
-        if options.finished
-        else structures.compute_scaling(designs, options.scheduler)
-    )
+    computed = 0
+    if not options.finished:
+        computed = structures.compute_scaling(designs, options.scheduler)
     result = structures.measure_scaling(designs)
-    rows, points = (
-        structures.scaling_rows(result),
-        sum(len(design.points) for design in designs),
-    )
+    rows = structures.scaling_rows(result)
+    points = sum(len(design.points) for design in designs)
     if not rows:
         raise SettingsError(
             "finished",

@@ -33,8 +33,8 @@ class Options(PictureOptions):
     seed: int = TransferDesign.seed
     """Seed of the first run of each kind."""
     epochs: int = TransferDesign.epochs
-    """Number of epochs before finetuning, and of finetuning. From scratch, twice this
-    number is also trained."""
+    """Number of epochs before finetuning, and of finetuning. Networks from
+    scratch are trained for twice this number."""
     out: Path | None = None
     """File for the result. Default: runs/transfer-HASH.nc, with a hash of the file
     names of the ensembles."""

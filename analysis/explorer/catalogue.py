@@ -52,7 +52,7 @@ class RunEntry:
     accuracy: float | None = None
     loss: float | None = None
     successful: bool | None = None
-    """Whether the final accuracy is above .98"""
+    """Whether the run has not diverged and its final accuracy is above .98"""
     structure: str | None = None
     """Circle or no circle, if tokens are the numbers modulo N"""
     imperfections: int | None = None
@@ -215,7 +215,7 @@ class RunOrder(NamedTuple):
 
 
 RUN_ORDERS = {
-    "run": RunOrder("by seed", largest_first=False),
+    "run": RunOrder("in order", largest_first=False),
     "accuracy": RunOrder("best first", largest_first=True),
     "imperfections": RunOrder("fewest imperfections", largest_first=False),
     "spikes": RunOrder("most spikes", largest_first=True),

@@ -14,7 +14,6 @@ from .ranks import rank_correlation as rank_correlation
 from .resampling import jackknife_groups as jackknife_groups
 from .resampling import jackknife_runs as jackknife_runs
 from .resampling import mean_between_runs as mean_between_runs
-from .resampling import mean_distance_between as mean_distance_between
 from .resampling import mean_distance_within as mean_distance_within
 from .run_success import evaluation_split as evaluation_split
 from .run_success import success_mask as success_mask

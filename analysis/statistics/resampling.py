@@ -162,8 +162,9 @@ def mean_between_runs(distances: np.ndarray, paired: bool = False) -> Interval:
     Returns
     -------
     Interval
-        The bounds are NaN if a sample has fewer than two runs; all fields are NaN if
-        there are no distances.
+        The bounds are NaN if a sample has fewer than two runs, or if all distances are
+        equal, which says that there are too few; all fields are NaN if there are no
+        distances.
 
     Examples
     --------
@@ -185,11 +186,10 @@ def mean_between_runs(distances: np.ndarray, paired: bool = False) -> Interval:
         np.nanmean(selected, axis=axis).var(ddof=1) / selected.shape[1 - axis]
         for axis in (0, 1)
     ]
-    return t_interval(mean, float(np.sqrt(sum(variances))), min(selected.shape) - 1)
-
-
-mean_distance_between = mean_between_runs
-"""Earlier name of `mean_between_runs`."""
+    error = float(np.sqrt(sum(variances)))
+    if error <= _ROUNDING * max(1.0, abs(mean)):
+        return Interval(mean, math.nan, math.nan)
+    return t_interval(mean, error, min(selected.shape) - 1)
 
 
 def _with_distances(distances: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ class SurvivalCurve(NamedTuple):
     """The time at which half of the runs have had the event; inf, for the estimate or a
     bound, if not reached."""
     time: np.ndarray
-    """(time,), increasing from 0."""
+    """(time,): 0, and the times of events and of censoring, in order."""
     fraction: np.ndarray
     """(time,), still waiting just after each time."""
     low: np.ndarray
@@ -93,7 +93,8 @@ def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
 
 def _bounds(estimate: Any, events: int) -> tuple[np.ndarray, np.ndarray]:
     """The log-log interval of each fraction. It is undefined for fractions of 0 and 1,
-    whose bounds are these."""
+    which are their own bounds; `kaplan_meier` replaces the open side by the bound of a
+    binomial fraction."""
     if not events:
         return estimate.probabilities.copy(), estimate.probabilities.copy()
     with warnings.catch_warnings():

@@ -42,6 +42,17 @@ def test_checkpoints_become_a_trajectory(typed, tmp_path):
     assert (code, errors) == (1, "error: nothing: no such file\n")
 
 
+def test_folders_with_dots_have_files_of_their_own(typed, tmp_path):
+    for name in ("lr0.001", "lr0.003"):
+        folder = tmp_path / name
+        folder.mkdir()
+        for step in (0, 1):
+            torch.save({"W_E": torch.ones(3, 2)}, folder / f"step{step}.pt")
+        code, printed, errors = typed("sims.collect", name, "--weights")
+        assert code == 0, errors
+        assert f"trajectory  runs/{name}.nc" in printed
+
+
 @pytest.mark.parametrize(
     ("names", "words", "option"),
     [

@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from analysis.command_line.command_list import ANALYSIS_GROUPS, EXPERIMENTS
+from analysis.command_line.options import TableOptions
+from analysis.command_line.parsing import run_command
 from tests.commands import COMMANDS
 
 
@@ -57,6 +59,26 @@ def test_a_reader_that_leaves_early_is_no_error(environment):
     )
     done = finished(["bash", "-c", pipe], environment)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (BrokenPipeError(32, "Broken pipe"), "error: output: Broken pipe\n"),
+        (OSError("the tape is torn"), "error: the tape is torn\n"),
+    ],
+)
+def test_an_error_of_the_system_is_said_in_a_line(error, message, monkeypatch, capsys):
+    """Also a pipe to another program that breaks, which is no reader that leaves."""
+
+    def main(options):
+        raise error
+
+    monkeypatch.setattr("sys.argv", ["x"])
+    with pytest.raises(SystemExit) as end:
+        run_command(main, TableOptions, "x")
+    assert end.value.code == 1
+    assert capsys.readouterr().err == message
 
 
 @pytest.mark.parametrize(
