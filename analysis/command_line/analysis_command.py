@@ -202,7 +202,7 @@ def _open_files(
     most = analysis.most_files
     if most is not None and len(paths) > most:
         words = " ".join(map(str, paths[1:]))
-        raise SettingsError("others", words, f"at most {most - 1} further trajectories")
+        raise SettingsError("others", words, f"at most {most} trajectories in all")
     out = arguments.out
     if analysis.several == "combined" and len(paths) > 1 and out is None:
         out = output.combined_path(paths, analysis.name, ".nc")
