@@ -140,8 +140,11 @@ def committor(
         normal = random_stream(0, "copies/direction").standard_normal(copies)
         amplitudes = np.outer(sizes, normal).ravel().tolist()
         options |= {"direction": direction, "copies": 1, "displace": amplitudes}
+    first_step = int(trajectory["step"][0])
+    if until is not None:
+        check_integer("until", until, first_step + 1, 2**62)
     counts = _Counts(trajectory, function, copies, sizes, until, options, scheduler)
-    grid = _grid_steps(steps, int(trajectory["step"][0]), counts.until)
+    grid = _grid_steps(steps, first_step, counts.until)
     runs = np.flatnonzero(np.isfinite(counts.outcomes)).tolist()
     if not runs:
         diverging = f"only runs that diverge before step {counts.until}"
