@@ -134,8 +134,7 @@ class Spikes(ModelAnalysis):
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
         if not is_of_recorded_model(result):
             return COLUMNS
-        table = self.table(result)
-        return [column for column in OWN_COLUMNS if column.name in table]
+        return [column for column in OWN_COLUMNS if column.name in result]
 
     def text_below(self, result: xr.Dataset) -> str:
         if is_of_recorded_model(result):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class WeightSpectra(Analysis):
     """Compute the singular values of the weights of each layer at frames along a run,
-    their effective rank, the distance from the start and the alignment of changes. Ctrl-C writes the frames that are
-    measured."""
+    their effective rank, the distance from the start and the alignment of changes.
+    Ctrl-C writes the frames that are measured."""
 
     selection: Selection = Selection(frames=50)
     values: int = 16

@@ -26,20 +26,6 @@ PRINTED_ROWS = 40
 """Rows of a long table on the terminal; the CSV has all."""
 
 
-CLASS_ATTRIBUTES = (
-    "name",
-    "program",
-    "title",
-    "columns",
-    "legend",
-    "several",
-    "most_files",
-    "diverged",
-    "former_names",
-)
-"""Attributes of an analysis that are no options."""
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Analysis:
     """A measure of trajectories, with its table, its picture and its command.
@@ -116,8 +102,10 @@ class Analysis:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        fields = {field.name for field in dataclasses.fields(Analysis)}
+        attributes = inspect.get_annotations(Analysis).keys() - fields
         for name, kind in inspect.get_annotations(cls).items():
-            if name in CLASS_ATTRIBUTES and "ClassVar" not in str(kind):
+            if name in attributes and "ClassVar" not in str(kind):
                 words = f"{cls.__name__}.{name} with a type would be an option"
                 raise TypeError(f"{words}; write {name} = ... without one")
         if "name" not in vars(cls):

@@ -226,7 +226,8 @@ def _measure_each(
     paths: Sequence[Path],
     trajectories: Sequence[xr.Dataset],
 ) -> Iterator[MeasuredFile]:
-    """Measure one trajectory after the other."""
+    """The trajectories with their results, each of which is measured when it is asked
+    for."""
     applied = analysis
     for path, whole in zip(paths, trajectories, strict=True):
         trajectory, counts = trajectory_format.mask_not_finite(whole)
@@ -264,7 +265,7 @@ def _attributes(
 
 def _make_reports(analysis: Analysis, measured: Sequence[MeasuredFile]) -> list[Report]:
     """A report on each trajectory, or one on all."""
-    if analysis.several in ("separate", "one"):
+    if analysis.several == "separate":
         return [_make_report(analysis, item.result, item) for item in measured]
     result = analysis.combine([item.result for item in measured])
     return [_make_report(analysis, result, measured[0])]

@@ -1,4 +1,4 @@
-"""The lists of the packages' commands."""
+"""Names of the commands of the packages, and the lists of them that are printed."""
 
 import ast
 from collections.abc import Sequence
