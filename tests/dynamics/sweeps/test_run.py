@@ -510,7 +510,7 @@ def test_structures_are_those_of_the_recorded_embeddings(here):
     assert re.search(
         r"fa +runs +circles % \[95%\] +imperfections +embedding force", printed
     )
-    assert "imperfections: mean of the runs that are no circle" in printed
+    assert "imperfections: mean of the runs that are not circles" in printed
     rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
     for row in rows:
         ends = final_embedding(open_trajectory(Path("runs", row["file"]))).values
