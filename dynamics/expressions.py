@@ -28,6 +28,8 @@ from dynamics.errors import SettingsError
 
 MAX_CHARACTERS = 300_000
 """Longest text; an interp with 5,000 points has at most 260,000 characters."""
+SMALLEST_INTERVAL = 1e-300
+"""Smallest difference of two points of an interp."""
 MAX_OPERATIONS = 200
 MAX_DEPTH = 50
 """Largest number of operations inside each other, also of terms of one sum."""
@@ -318,9 +320,12 @@ class _Reader:
             raise _Refusal(f"interp of {len(points)} and {len(values)} numbers")
         if len(points) < 2:
             raise _Refusal("interp of fewer than two points")
-        if any(later <= earlier for earlier, later in itertools.pairwise(points)):
+        intervals = [right - left for left, right in itertools.pairwise(points)]
+        if min(intervals) < SMALLEST_INTERVAL:
             raise _Refusal("interp of points that do not increase")
-        if not all(map(math.isfinite, _slopes(points, values))):
+        if not all(
+            map(math.isfinite, (points[-1] - points[0], *_slopes(points, values)))
+        ):
             raise _Refusal("interp with a slope that is not finite")
         return Table("interp", self.node(argument, depth + 1), points, values)
 
@@ -346,12 +351,9 @@ def _number(tree: ast.expr) -> float:
 
 
 def _slopes(x: tuple[float, ...], y: tuple[float, ...]) -> tuple[float, ...]:
-    """Slopes between successive points; infinite if a difference is."""
+    """Slopes between successive points."""
     steps = zip(itertools.pairwise(x), itertools.pairwise(y), strict=True)
-    return tuple(
-        (high - low) / (right - left) if math.isfinite(right - left) else math.inf
-        for (left, right), (low, high) in steps
-    )
+    return tuple((high - low) / (right - left) for (left, right), (low, high) in steps)
 
 
 # --------------------------------------------------------------------------------- text
@@ -585,3 +587,77 @@ def _operation_derivative(
         case "maximum", (a, b), [da, db]:
             return _simplified("where", Operation("greater", (a, b)), da, db)
     return Number(0.0)  # comparisons
+
+
+# --------------------------------------------------------------------------- JavaScript
+
+_JAVASCRIPT_TABLES = """\
+const lastPoint = (x, points) => {
+  let first = 0, end = points.length
+  while (end - first > 1) {
+    const middle = (first + end) >> 1
+    if (points[middle] <= x) first = middle
+    else end = middle
+  }
+  return first
+}
+const interp = (x, points, values) => {
+  const last = points.length - 1
+  if (x <= points[0]) return values[0]
+  if (x >= points[last]) return values[last]
+  const i = lastPoint(x, points)
+  const slope = (values[i + 1] - values[i]) / (points[i + 1] - points[i])
+  return values[i] + slope * (x - points[i])
+}
+const steps = (x, points, values) => {
+  if (x < points[0] || x >= points[points.length - 1]) return 0
+  return x === x ? values[lastPoint(x, points)] : x
+}
+"""
+_JAVASCRIPT = {
+    "number": "({})",
+    "negative": "(-{})",
+    "add": "({} + {})",
+    "subtract": "({} - {})",
+    "multiply": "({} * {})",
+    "divide": "({} / {})",
+    "power": "Math.pow({}, {})",
+    "less": "Number({} < {})",
+    "less_equal": "Number({} <= {})",
+    "greater": "Number({} > {})",
+    "greater_equal": "Number({} >= {})",
+    "where": "({} !== 0 ? {} : {})",
+    "exp": "Math.exp({})",
+    "log": "Math.log({})",
+    "sqrt": "Math.sqrt({})",
+    "absolute": "Math.abs({})",
+    "minimum": "Math.min({}, {})",
+    "maximum": "Math.max({}, {})",
+}
+"""The text of every operation on numbers."""
+
+
+def javascript(expression: Expression) -> str:
+    """JavaScript source text of the expression: a function of one number."""
+    tables: list[str] = []
+
+    def listed(numbers: tuple[float, ...]) -> str:
+        """The name of a constant list."""
+        tables.append(f"const list{len(tables)} = {list(numbers)}\n")
+        return f"list{len(tables) - 1}"
+
+    def table(name: str, x: str, points: tuple[float, ...], values: Any) -> str:
+        return f"{name}({x}, {listed(points)}, {listed(values)})"
+
+    value = expression.evaluate(
+        expression.variable,
+        {
+            **{name: text.format for name, text in _JAVASCRIPT.items()},
+            "interp": functools.partial(table, "interp"),
+            "steps": functools.partial(table, "steps"),
+        },
+    )
+    function = f"({expression.variable}) => {value}"
+    if not tables:
+        return function
+    return f"(() => {{\n{_JAVASCRIPT_TABLES}{''.join(tables)}return {function}\n}})()"

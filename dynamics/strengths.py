@@ -1,0 +1,160 @@
+"""Numbers from expressions: of arrays by NumPy, and compiled for one float64 and for the
+lanes of kernels.
+
+The compiled functions of one float64 and of lanes have the same bits, on every
+processor. Those of NumPy agree with them to rounding."""
+
+import functools
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dynamics.expressions import Expression
+from dynamics.kernels import lane_functions, simd
+from dynamics.kernels.compiling import njit
+from dynamics.kernels.lane_functions import lane_table
+
+
+def _numpy_steps(x: Any, points: tuple[float, ...], values: tuple[float, ...]) -> Any:
+    after = np.searchsorted(points, x, side="right")
+    value = np.array([0.0, *values, 0.0])[after]
+    return np.where(np.isnan(x), x, value)
+
+
+_SAME_NAMES = (
+    "negative",
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "power",
+    "exp",
+    "log",
+    "sqrt",
+    "absolute",
+    "minimum",
+    "maximum",
+)
+NUMPY: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in _SAME_NAMES},
+    "number": np.float64,
+    "less": lambda a, b: np.less(a, b).astype(float),
+    "less_equal": lambda a, b: np.less_equal(a, b).astype(float),
+    "greater": lambda a, b: np.greater(a, b).astype(float),
+    "greater_equal": lambda a, b: np.greater_equal(a, b).astype(float),
+    "where": lambda condition, a, b: np.where(condition != 0, a, b),
+    "interp": np.interp,
+    "steps": _numpy_steps,
+}
+"""Operations of `Expression.evaluate` on arrays."""
+
+
+def evaluate(expression: Expression, values: np.ndarray) -> np.ndarray:
+    """The expression at every number of an array, in float64 and without warnings; it is
+    infinite or NaN where it is not defined."""
+    x = np.asarray(values, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        result = expression.evaluate(x, NUMPY)
+    return np.array(np.broadcast_to(result, x.shape))
+
+
+# -------------------------------------------------------------------- compiled functions
+
+LARGEST_PRODUCT = 64
+"""Whole powers up to this one are products."""
+
+
+class _Source:
+    """The operations of `Expression.evaluate` on Python source text of a kernel, and the
+    names in it."""
+
+    def __init__(self, number: Callable[[float], str]) -> None:
+        self.names: dict[str, Any] = {}
+        self.number = number
+
+    def call(self, function: str, *arguments: str) -> str:
+        """The call of a function of `lane_functions`."""
+        name = f"lane_{function}"
+        self.names[name] = getattr(lane_functions, function)
+        return f"{name}({', '.join(arguments)})"
+
+    def power(self, base: str, exponent: float) -> str:
+        """A power with a constant exponent."""
+        halves = 2 * exponent
+        if halves.is_integer() and abs(halves) <= 2 * LARGEST_PRODUCT:
+            return self.call("half_integer_power", base, str(int(halves)))
+        if exponent % 2 == 0:
+            base = self.call("absolute", base)
+        function = "odd_power" if exponent % 2 == 1 else "positive_power"
+        return self.call(function, base, self.number(exponent))
+
+    def table(
+        self,
+        function: str,
+        x: str,
+        points: tuple[float, ...],
+        values: tuple[float, ...],
+    ) -> str:
+        """The value of a table, which becomes a constant named by its numbers."""
+        digest = hashlib.sha256(repr((function, points, values)).encode()).hexdigest()
+        name = f"table_{digest[:16]}"
+        is_linear = function == "interpolate"
+        numbers = values if is_linear else (*values, 0.0)
+        self.names[name] = lane_table(np.array(points), np.array(numbers), is_linear)
+        return self.call(function, x, name)
+
+    @property
+    def operations(self) -> dict[str, Callable[..., str]]:
+        call = self.call
+        infix = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+        functions = {
+            "negative": "negative",
+            "less": "less",
+            "less_equal": "less_equal",
+            "where": "where",
+            "exp": "exponential",
+            "log": "logarithm",
+            "sqrt": "root",
+            "absolute": "absolute",
+            "minimum": "smaller",
+            "maximum": "larger",
+        }
+        return {
+            "number": self.number,
+            "power": self.power,
+            "greater": lambda a, b: call("less", b, a),
+            "greater_equal": lambda a, b: call("less_equal", b, a),
+            "interp": functools.partial(self.table, "interpolate"),
+            "steps": functools.partial(self.table, "steps"),
+            **{
+                name: (lambda a, b, symbol=symbol: f"({a} {symbol} {b})")
+                for name, symbol in infix.items()
+            },
+            **{
+                name: functools.partial(call, function)
+                for name, function in functions.items()
+            },
+        }
+
+
+def lane_source(expression: Expression, value: str) -> tuple[str, dict[str, Any]]:
+    """Python source text of the expression for kernels, over float64 `Scalars`, and the
+    functions and tables that it names.
+
+    value: source text of the variable, such as a name."""
+    source = _Source(lambda number: f"scalars({number!r})")
+    source.names["scalars"] = simd.scalars
+    return expression.evaluate(value, source.operations), source.names
+
+
+@functools.cache
+def scalar_function(expression: Expression) -> Callable[[float], float]:
+    """The expression as a compiled function of one float64, also for kernels; its bits
+    are those of `lane_source`."""
+    source = _Source(repr)
+    text = expression.evaluate("value", source.operations)
+    code = f"def strength(value):\n    return {text}\n"
+    exec(code, source.names)  # consists of these names, numbers and operators
+    return njit(source.names["strength"], signature_or_function="float64(float64)")
