@@ -92,7 +92,6 @@ _BINARY: dict[type[ast.AST], str] = {
     ast.Gt: "greater",
     ast.GtE: "greater_equal",
 }
-COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
 
 
 @dataclass(frozen=True)
@@ -260,7 +259,8 @@ class _Reader:
         return self.node(tree.body, 1)
 
     def node(self, tree: ast.expr, depth: int) -> Node:
-        self.operations += 1
+        if not isinstance(tree, ast.Constant | ast.Name):
+            self.operations += 1
         if depth > MAX_DEPTH:
             raise _Refusal(f"more than {MAX_DEPTH} operations inside each other")
         if self.operations > MAX_OPERATIONS:
@@ -404,9 +404,8 @@ def _text(node: Node) -> tuple[str, int]:
             return f"-{side(argument, _SIGN)}", _SIGN
         case Operation(name, (left, right)) if name in _INFIX:
             symbol, binding, left_weakest, right_weakest = _INFIX[name]
-            return f"{side(left, left_weakest)}{symbol}{side(right, right_weakest)}", (
-                binding
-            )
+            sides = [side(left, left_weakest), side(right, right_weakest)]
+            return symbol.join(sides), binding
         case Operation(name, arguments):
             listed = ", ".join(_text(argument)[0] for argument in arguments)
             return f"{_WORDS[name]}({listed})", _ATOM
@@ -432,7 +431,7 @@ def _monomial(node: Node) -> tuple[float, int] | None:
                 return None
             try:
                 coefficient, power = _monomial_of(name, parts)
-            except (ArithmeticError, ValueError, TypeError, LookupError):
+            except (ArithmeticError, ValueError):
                 return None
             if not math.isfinite(coefficient):
                 return None

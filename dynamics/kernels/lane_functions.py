@@ -1,8 +1,9 @@
 """Functions for Numba kernels of float64 `Scalars` (eight lanes), and in the same way of
 one float64: exp, log, powers, comparisons and tables.
 
-Every function consists of IEEE operations and explicit fused products, and calls no
-library, so its bits are the same on every processor, in every lane and for one float64.
+Every function consists of IEEE operations and explicit fused products, without a
+library of mathematical functions, so its bits are the same on every processor, in every
+lane and for one float64.
 NaN in an argument gives NaN, except in comparisons."""
 
 import math
@@ -193,7 +194,7 @@ _EXPONENTIAL = (
     0.16666666666666674,
     0.5000000000000001,
 )
-"""(exp(x) - 1 - x) / x² for \\|x\\| <= log(2) / 2, with an error below 2e-16."""
+"""(exp(x) - 1 - x) / x² for |x| <= log(2) / 2, with an error below 2e-16."""
 
 
 @_lane_function
@@ -293,11 +294,9 @@ def half_integer_power(context, x, halves):
             square = builder.fmul(square, square)
         if value is None:
             return lanes.number(1.0)
-        return (
-            value
-            if halves.literal_value > 0
-            else (builder.fdiv(lanes.number(1.0), value))
-        )
+        if halves.literal_value < 0:
+            value = builder.fdiv(lanes.number(1.0), value)
+        return value
 
     fits = _is_number(x) and isinstance(halves, types.IntegerLiteral)
     return (x(x, halves), generate) if fits else None
@@ -305,14 +304,14 @@ def half_integer_power(context, x, halves):
 
 @kernel_function
 def positive_power(x, exponent):
-    """x**exponent for x >= 0, with a relative error of \\|exponent log x\\| units in the
+    """x**exponent for x >= 0, with a relative error of |exponent log x| units in the
     last place."""
     return exponential(exponent * logarithm(x))
 
 
 @kernel_function
 def odd_power(x, exponent):
-    """x**exponent for an odd whole exponent, by the power of \\|x\\|."""
+    """x**exponent for an odd whole exponent, by the power of |x|."""
     power = positive_power(absolute(x), exponent)
     return where(less(x, number_as(x, 0.0)), negative(power), power)
 
@@ -344,8 +343,9 @@ class LaneTable(NamedTuple):
 
 
 MAX_ROUNDING = 4 * np.finfo(float).eps
+MAX_SHIFT = 1e-9
 """Largest distance of points that count as equidistant from their places, relative to
-the largest place."""
+the largest place and to their intervals."""
 CELLS_PER_POINT = 8
 
 
@@ -354,7 +354,9 @@ def lane_table(x: np.ndarray, y: np.ndarray, is_linear: bool) -> LaneTable:
     for `steps`, and y[i] is the value from point i to the next, the last one 0."""
     count = len(x)
     places = np.linspace(x[0], x[-1], count)
-    tolerance = MAX_ROUNDING * np.abs(x).max()
+    tolerance = min(
+        MAX_ROUNDING * np.abs(x).max(), MAX_SHIFT * (x[-1] - x[0]) / (count - 1)
+    )
     is_even = is_linear and bool((np.abs(places - x) <= tolerance).all())
     cells_per_length = (count - 1 if is_even else CELLS_PER_POINT * count) / (
         x[-1] - x[0]

@@ -181,6 +181,7 @@ def tables(generator):
         "clusters": clusters,
         "two": np.array([0.5, 2.0]),
         "three": np.array([0.0, 1e-12, 1.0]),
+        "next to each other": 1e9 + 1.2e-7 * np.array([0.0, 1, 2, 3, 5, 6, 7, 8, 11]),
         "large": np.array([-8e307, 1.0, 8e307]),
     }
 
