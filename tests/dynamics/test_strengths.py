@@ -2,6 +2,8 @@
 
 import math
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -153,3 +155,27 @@ def test_scalar_functions_are_compiled_once_and_serve_kernels():
 
     assert doubled(0.5) == 8.0
     assert function(2) == 0.25
+
+
+BITS = f"""
+import numpy as np
+from dynamics.expressions import parse_expression
+from tests.dynamics.test_strengths import values_in_lanes
+
+text = "exp(-r) + log(r) + r**0.3 + interp(r, {UNEVEN}, {VALUES})"
+places = np.geomspace(1e-3, 1e2, 800)
+print(values_in_lanes(parse_expression(text, "r"), places).tobytes().hex())
+"""
+
+
+def test_bits_on_other_processors(environment):
+    """A processor without fused products and AVX has the same bits."""
+    results = []
+    for processor in ({}, {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}):
+        words = environment | processor
+        command = [sys.executable, "-c", BITS]
+        result = subprocess.run(
+            command, env=words, capture_output=True, text=True, check=True
+        )
+        results.append(result.stdout)
+    assert results[0] == results[1] != ""
