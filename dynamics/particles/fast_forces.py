@@ -14,6 +14,8 @@ The error of the repulsion is below the accuracy, relative to the largest force.
 The result depends on the positions alone, bit for bit, for any number of threads.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import get_num_threads
 
@@ -42,6 +44,7 @@ from dynamics.particles.split_kernels import splitting
 MIN_PAIRS_FOR_THREADS = 20_000
 """Number of pair sums from which several threads are faster; N = 200."""
 LEAST_BYTES = 2**24
+"""Memory for few tokens."""
 BYTES_PER_PAIR = 260
 """Memory for arrays over pair sums, measured up to N = 997."""
 BYTES_PER_NODE = 20
@@ -86,11 +89,9 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
         return ForceFields(force, magnitude)
     points, directions = _pair_sums(x, pairs)
     with numba_threads(get_num_threads() if len(points) > MIN_PAIRS_FOR_THREADS else 1):
-        repulsion, strength, noise, regions, square_cutoffs = _smooth_and_near(
-            points, pairs, accuracy, axes_of_small_box(x)
-        )
+        repulsion = _smooth_and_near(points, pairs, accuracy, axes_of_small_box(x))
         like, like_magnitude = like_sums(
-            points, directions, pairs, regions, square_cutoffs
+            points, directions, pairs, repulsion.regions, repulsion.square_cutoffs
         )
         alignment, partners = half_plane_sums(points, directions)
     attraction, like_repulsion, like_alignment = like
@@ -98,28 +99,43 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
     itself = np.count_nonzero(have_direction(directions))
     fields = {
         ATTRACTION: attraction,
-        REPULSION: repulsion - like_repulsion,
+        REPULSION: repulsion.field - like_repulsion,
         LIKE_ALIGNMENT: like_alignment - directions,
         UNLIKE_ALIGNMENT: like_alignment - alignment,
     }
     for field, values in fields.items():
         _sum_onto_tokens(values, pairs, force[field])
     attracting, repelling, aligning = like_magnitude.sum(axis=1)
-    repelling = strength - repelling
-    if repelling < noise:  # no unlike pair sums, or all coincide
+    repelling = repulsion.strength - repelling
+    if repelling < repulsion.error:  # no unlike pair sums, or all coincide
         repelling = 0.0
     magnitude[:] = attracting, repelling, aligning - itself, partners.sum() - aligning
     return ForceFields(force, magnitude)
 
 
+class _Repulsion(NamedTuple):
+    """Repulsion of every pair sum by the unlike ones nearer than a cutoff, and by all
+    beyond."""
+
+    field: np.ndarray
+    """(pair, 2) Force on each pair sum."""
+    strength: float
+    """Sum of 1/r over all ordered pairs of pair sums."""
+    error: float
+    """Largest error of the strength."""
+    regions: np.ndarray
+    """(pair,) Number of the dense region of each pair sum, 0 for none."""
+    square_cutoffs: np.ndarray
+    """(region,) Square of the cutoff between pair sums of each region, first that of
+    all others."""
+
+
 def _smooth_and_near(
     points: np.ndarray, pairs: PairList, accuracy: float, axes: np.ndarray
-) -> tuple[np.ndarray, float, float, np.ndarray, np.ndarray]:
-    """Repulsion (pair, 2) of every pair sum by all others, the sum of 1/r and its
-    error; the region (pair,) of every pair sum, and the square of the cutoff of each.
+) -> _Repulsion:
+    """Repulsion by the smooth part of all pair sums and by near unlike ones.
 
-    Only unlike pair sums count that are nearer than the cutoff, and all beyond. The
-    mesh and the cells are parallel to the columns of `axes`. A dense region has a finer
+    The mesh and the cells are parallel to the columns of `axes`. A dense region has a finer
     mesh, which replaces the near sums between its points."""
     constants = splitting(accuracy)
     turned = turn(points, axes)
@@ -148,7 +164,7 @@ def _smooth_and_near(
         strength += near_strength + smooth_strength
         error += accuracy * len(index) ** 2 / level.cutoff
     cutoffs = np.array([level.cutoff for level in (mesh, *finer)])
-    return field, strength, error, regions, cutoffs**2
+    return _Repulsion(field, strength, error, regions, cutoffs**2)
 
 
 @cached_kernel()

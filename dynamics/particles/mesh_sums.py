@@ -34,8 +34,7 @@ from dynamics.particles.split_kernels import Splitting, finer_spectra, spectra
 
 
 def _sizes(powers: int) -> np.ndarray:
-    """Ascending multiples of 16 with small factors, with powers of two below a number
-    of them."""
+    """Ascending numbers of nodes 16 f 2^k with f = 2, 3, 4, 5 or 7 and k < powers."""
     return np.sort(
         [16 * factor << power for factor in (2, 3, 4, 5, 7) for power in range(powers)]
     )
@@ -112,13 +111,13 @@ def _spread(points, slabs, low, spacing, constants, columns, density):
                     values,
                 )
                 for row in range(width):
-                    across = scalars(values[row])
+                    row_weight = scalars(values[row])
                     for start in range(0, width, LANES_64):
                         node = first + row * columns + start
-                        along = load_scalars_at(values, width + start)
-                        charge = load_scalars_at(density, node)
+                        weights = load_scalars_at(values, width + start)
+                        charges = load_scalars_at(density, node)
                         store_scalars_at(
-                            density, node, multiply_add(along, across, charge)
+                            density, node, multiply_add(weights, row_weight, charges)
                         )
 
 

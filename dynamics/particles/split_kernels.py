@@ -123,11 +123,8 @@ PARAMETERS = {
 
 
 def parameters(accuracy: float) -> Parameters:
-    """The parameters for errors below `accuracy`."""
-    return next(
-        (choice for reached, choice in PARAMETERS.items() if reached <= accuracy),
-        PARAMETERS[1e-11],
-    )
+    """The parameters for errors below `accuracy`, at least 1e-11."""
+    return next(choice for reached, choice in PARAMETERS.items() if reached <= accuracy)
 
 
 @functools.cache
@@ -177,8 +174,8 @@ def _smooth_kernels(
 
 
 def _along_axis(length: int, accuracy: float) -> tuple[np.ndarray, np.ndarray]:
-    """Squared distances (frequency,) of half of the nodes along an axis from the first,
-    smooth at half the length, and squared spectrum of the weights."""
+    """Squared distances (index,) of the nodes 0 to half the length from node 0, smooth
+    at half the length, and squared spectrum (index,) of the weights of the nodes."""
     width, cutoff, shape, window_shape, _ = parameters(accuracy)
     nodes, weights = _quadrature(100)
     index = np.arange(length // 2 + 1.0)
@@ -201,13 +198,13 @@ def _spectra(
     above 0, the smooth kernels of the other mesh are subtracted.
 
     They are real and even, so only frequencies from 0 to half the number of nodes are
-    computed: (frequency, frequency). The weights of the interpolation from points to the mesh
-    and back are divided out."""
+    computed: (frequency, frequency). The weights of the interpolation from points to
+    the mesh and back are divided out."""
     constants = splitting(accuracy)
-    row_squares, row_weights = _along_axis(mesh[0], accuracy)
-    column_squares, column_weights = _along_axis(mesh[1], accuracy)
+    row_squares, row_spectrum = _along_axis(mesh[0], accuracy)
+    column_squares, column_spectrum = _along_axis(mesh[1], accuracy)
     square = np.add.outer(row_squares, column_squares)
-    deconvolution = np.multiply.outer(row_weights, column_weights)
+    deconvolution = np.multiply.outer(row_spectrum, column_spectrum)
     potential, inverse = _smooth_kernels(square, constants.cutoff, constants)
     if halvings:
         coarse = _smooth_kernels(square, constants.cutoff * 2**halvings, constants)
