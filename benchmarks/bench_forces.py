@@ -38,16 +38,18 @@ class Fields:
 
 
 class Methods:
-    """All four fields of one embedding by direct and by fast sums, over N and D."""
+    """All four fields of one embedding in the plane by direct and by fast sums, over
+    N."""
 
-    params = ([59, 113, 199, 257, 499, 997, 1997], [1, 2, 3, 4], ["direct", "mesh"])
-    param_names = ("N", "D", "method")
+    params = ([59, 113, 199, 257, 499, 997, 1997], ["direct", "mesh"])
+    param_names = ("N", "method")
     timeout = 600
 
-    def setup(self, n, dim, method):
-        if n > 300 and (method == "direct" or dim > 2):
+    def setup(self, n, method):
+        if n > 300 and method == "direct":
             raise NotImplementedError("takes minutes")
-        self.x, self.pairs = embeddings(1, n, dim)[0], group_pairs(n)
+        self.x = embeddings(1, n)[0]
+        self.pairs = group_pairs(n)
         self.compute_fields(method)  # compiled and warm
 
     def compute_fields(self, method):
@@ -57,7 +59,7 @@ class Methods:
             else fast_fields(self.x, self.pairs, 1e-6)
         )
 
-    def time_fields(self, n, dim, method):
+    def time_fields(self, n, method):
         self.compute_fields(method)
 
 

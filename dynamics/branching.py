@@ -2,6 +2,7 @@
 (`branch`)."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -351,8 +352,9 @@ def _recorded_system(
         int(source.attrs.get("clock_step", 0)),
         float(source.attrs.get("clock_epoch", 0.0)),
     )
+    settings = settings or read_settings(source)
     system = create_system(
-        settings or read_settings(source),
+        settings,
         str(source.attrs["device"]),
         int(source.attrs["ensemble_width"]),
         clock or recorded,
@@ -363,10 +365,17 @@ def _recorded_system(
     recorded_version = source.attrs["numerics_version"]
     current = system.numerics_version
     if recorded_version != current:
-        raise TrajectoryError(
+        message = (
             f"attribute numerics_version: found {recorded_version}, this program computes as"
             f" version {current}"
         )
+        recorded_method = json.loads(source.attrs["config_json"]).get("method")
+        if recorded_method == "tree" and not getattr(settings, "uses_mesh", True):
+            message += (
+                "; the forces of the run are fast sums, which this program has in two"
+                " dimensions only, and direct sums do not continue them"
+            )
+        raise TrajectoryError(message)
     return system
 
 

@@ -114,12 +114,12 @@ BalanceRule = Literal["magnitude", "count", "none"]
 VarianceRule = Literal["overall", "axis", "none"]
 DiagonalRule = Literal["twice", "once", "none"]
 SumMethod = Literal["auto", "direct", "mesh", "tree"]
-"""How forces are summed; "tree" is the former name of "mesh", which files keep."""
+"""How forces are summed; "tree" is the former name of "mesh", which files keep. In files
+of another dimension than 2 it stands for fast sums that there are no more."""
 
-MESH_PARTICLES = {1: 128, 2: 128, 3: 257, 4: 600}
-"""Number of particles from which "auto" selects the fast summation, for each dimension
-that has one. It is faster there, by measured time up to N = 257, from which the time at
-larger N is extrapolated in four dimensions."""
+MESH_PARTICLES = 128
+"""Number of particles in the plane from which "auto" selects the fast summation, which
+is faster there by measured time."""
 
 SAVED_IF_CHANGED = {"saved": "if changed"}
 """Metadata of settings that saved settings contain only if they differ from their
@@ -212,9 +212,9 @@ class ParticleSettings:
     step."""
     method: SumMethod = dataclasses.field(default="auto", metadata=SAVED_IF_CHANGED)
     """Summation of forces: over all pairs of pair sums ("direct"), by a fast summation
-    with cells, a mesh and Fourier transforms in one to four dimensions ("mesh"; "tree"
-    is its former name), or the one or the other by the number of particles ("auto":
-    mesh from N = 128 in one or two dimensions, 257 in three, 600 in four)."""
+    with cells, a mesh and Fourier transforms in two dimensions ("mesh"; "tree" is its
+    former name), or the one or the other by the number of particles ("auto": mesh from
+    N = 128 in two dimensions)."""
     accuracy: float = dataclasses.field(default=1e-6, metadata=SAVED_IF_CHANGED)
     """Largest error of the forces of method "mesh", relative to the largest force;
     direct sums are exact."""
@@ -235,7 +235,7 @@ class ParticleSettings:
         selects for this number of particles."""
         if self.method != "auto":
             return self.method == "mesh"
-        return self.n >= MESH_PARTICLES.get(self.dim, math.inf)
+        return self.dim == 2 and self.n >= MESH_PARTICLES
 
     def __post_init__(self) -> None:
         for name in ("fa", "ga", "gr"):
@@ -249,13 +249,10 @@ class ParticleSettings:
             check_choice(name, getattr(self, name), choices)
         check_choice("method", self.method, get_args(SumMethod))
         if self.method == "tree":
-            object.__setattr__(self, "method", "mesh")
-        if self.method == "mesh" and self.dim not in MESH_PARTICLES:
-            raise SettingsError(
-                "method",
-                "mesh",
-                f"direct or auto for more than {max(MESH_PARTICLES)} dimensions",
-            )
+            method = "mesh" if self.dim == 2 else "direct"
+            object.__setattr__(self, "method", method)
+        if self.method == "mesh" and self.dim != 2:
+            raise SettingsError("method", "mesh", "direct or auto unless dim is 2")
         _check_field(self, "accuracy", check_real, positive=True, up_to=0.01)
         if self.accuracy < 1e-10:
             raise SettingsError(

@@ -19,7 +19,6 @@ other."""
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -41,7 +40,6 @@ from dynamics.particles.pair_forces import (
     UNLIKE_ALIGNMENT,
 )
 from dynamics.settings import (
-    MESH_PARTICLES,
     BalanceRule,
     ParticleSettings,
     SettingsError,
@@ -238,15 +236,15 @@ def pair_sum_distance(embedding: np.ndarray, pairs: np.ndarray) -> float:
 
 
 def four_fields(embedding: np.ndarray, pairs: np.ndarray) -> ForceFields:
-    """The four fields of CA on embeddings (..., token, axis), by fast sums from the N on
-    from which particles have them."""
+    """The four fields of CA on embeddings (..., token, axis), by fast sums where
+    particles have them by default."""
     n, dim = embedding.shape[-2:]
     if dim > _COMPILED:
         return fields_by_matrices(embedding, pairs)
     grouped = group_pairs(n, pairs)
-    if n < MESH_PARTICLES.get(dim, math.inf):
-        return force_fields(embedding, grouped)
-    return fast_force_fields(embedding, grouped, ParticleSettings.accuracy)
+    if ParticleSettings(n=n, dim=dim).uses_mesh:
+        return fast_force_fields(embedding, grouped, ParticleSettings.accuracy)
+    return force_fields(embedding, grouped)
 
 
 def fields_with_renamed_tokens(

@@ -40,7 +40,6 @@ from analysis.statistics.transition_fit import (
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from analysis.structures.formation_times import persistent_onset
 from dynamics.settings import (
-    MESH_PARTICLES,
     ModularSettings,
     ParticleSettings,
     SettingsError,
@@ -131,7 +130,7 @@ def run_seconds(point: SweepPoint) -> float:
     """Estimated processor time of a run of a point in seconds, fitted to measured
     times."""
     n = point.settings.modulus
-    if isinstance(point.settings, ParticleSettings) and n >= MESH_PARTICLES[2]:
+    if isinstance(point.settings, ParticleSettings) and point.settings.uses_mesh:
         return point.steps * 0.016 * (n / 199) ** 2.2
     return point.steps * 9e-11 * n**4
 

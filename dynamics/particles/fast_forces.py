@@ -1,4 +1,4 @@
-"""The four pair-force fields by fast summation, for one to four dimensions.
+"""The four pair-force fields in the plane by fast summation.
 
 Direct sums over the P = N(N+1)/2 pair sums take P² steps. Here an unlike field is the
 field of all pair sums less that of the like ones, which are summed directly in N³/4
@@ -8,20 +8,20 @@ summed over the unlike pairs that are nearer (`point_cells`). In regions where p
 are dense, a finer mesh has its own smooth part and cutoff. For nearer like pairs the
 smooth part is subtracted; the whole kernel is not, as pairs that nearly coincide would
 lose digits. The alignment of all pairs follows from the order of the angles
-(`half_planes`), or in more than two dimensions from cells of directions
-(`half_spaces`). Attraction and both alignments equal the direct sums up to rounding.
+(`half_planes`). Attraction and both alignments equal the direct sums up to rounding.
 The error of the repulsion is below the accuracy, relative to the largest force.
 
 The result depends on the positions alone, bit for bit, for any number of threads.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import get_num_threads
 
 from dynamics.kernels.compiling import cached_kernel, numba_threads
 from dynamics.particles import mesh_sums, pair_list
-from dynamics.particles.half_planes import half_plane_sums
-from dynamics.particles.half_spaces import half_space_sums
+from dynamics.particles.half_planes import half_plane_sums, have_direction
 from dynamics.particles.like_sums import like_sums
 from dynamics.particles.pair_forces import (
     ATTRACTION,
@@ -43,10 +43,8 @@ from dynamics.particles.split_kernels import splitting
 
 MIN_PAIRS_FOR_THREADS = 20_000
 """Number of pair sums from which several threads are faster; N = 200."""
-LINE_FACTOR = 0.01
-"""Factor to the accuracy on a line, where forces cancel more and the sums take little
-time."""
 LEAST_BYTES = 2**24
+"""Memory for few tokens."""
 BYTES_PER_PAIR = 260
 """Memory for arrays over pair sums, measured up to N = 997."""
 BYTES_PER_NODE = 20
@@ -55,80 +53,90 @@ BYTES_PER_NODE = 20
 
 def working_bytes(n: int, dim: int, accuracy: float) -> int:
     """Estimated memory in bytes that `fast_fields` needs for N tokens, if they extend
-    as far along every axis."""
+    as far along both axes."""
     pairs = n * (n + 1) // 2
-    nodes = mesh_sums.largest_cube(pairs, dim, splitting(accuracy))
+    nodes = mesh_sums.largest_square(pairs, splitting(accuracy))
     return LEAST_BYTES + pairs * BYTES_PER_PAIR + nodes * BYTES_PER_NODE
 
 
 def fast_force_fields(
     embedding: np.ndarray, pairs: PairList, accuracy: float
 ) -> ForceFields:
-    """`force_fields` of embeddings (..., token, axis), with the accuracy of
+    """`force_fields` of embeddings (..., token, 2), with the accuracy of
     `fast_fields`."""
-    lead, frame = embedding.shape[:-2], embedding.shape[-2:]
+    frames = embedding.reshape(-1, *embedding.shape[-2:])
     fields = [
         fast_fields(np.ascontiguousarray(x, np.float64), pairs, accuracy)
-        for x in embedding.reshape(-1, *frame)
+        for x in frames
     ]
     force = np.stack([item.force for item in fields], axis=1)
     magnitude = np.stack([item.magnitude for item in fields], axis=1)
     return ForceFields(
-        force.reshape(FIELD_COUNT, *lead, *frame), magnitude.reshape(FIELD_COUNT, *lead)
+        force.reshape(FIELD_COUNT, *embedding.shape),
+        magnitude.reshape(FIELD_COUNT, *embedding.shape[:-2]),
     )
 
 
 def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
-    """The fields (field, token, axis) of one embedding (token, axis) and their
-    magnitudes (field,).
+    """The fields (field, token, 2) of one embedding (token, 2) and their magnitudes
+    (field,).
 
     accuracy: largest error relative to the largest force on a token, and of the
     magnitudes relative to themselves."""
-    n, dim = x.shape
-    force = np.zeros((FIELD_COUNT, n, dim))
+    force = np.zeros((FIELD_COUNT, *x.shape))
     magnitude = np.zeros(FIELD_COUNT)
     if len(pairs.first) == 0:
         return ForceFields(force, magnitude)
     points, directions = _pair_sums(x, pairs)
     with numba_threads(get_num_threads() if len(points) > MIN_PAIRS_FOR_THREADS else 1):
-        repulsion, strength, noise, regions, square_cutoffs = _smooth_and_near(
-            points, pairs, accuracy, axes_of_small_box(x)
-        )
+        repulsion = _smooth_and_near(points, pairs, accuracy, axes_of_small_box(x))
         like, like_magnitude = like_sums(
-            points, directions, pairs, regions, square_cutoffs, tuple(range(dim))
+            points, directions, pairs, repulsion.regions, repulsion.square_cutoffs
         )
-        alignment, partners = _half_space_sums(points, directions)
+        alignment, partners = half_plane_sums(points, directions)
     attraction, like_repulsion, like_alignment = like
 
-    itself = np.count_nonzero(_nonzero(directions))
+    itself = np.count_nonzero(have_direction(directions))
     fields = {
         ATTRACTION: attraction,
-        REPULSION: repulsion - like_repulsion,
+        REPULSION: repulsion.field - like_repulsion,
         LIKE_ALIGNMENT: like_alignment - directions,
         UNLIKE_ALIGNMENT: like_alignment - alignment,
     }
     for field, values in fields.items():
         _sum_onto_tokens(values, pairs, force[field])
     attracting, repelling, aligning = like_magnitude.sum(axis=1)
-    repelling = strength - repelling
-    if repelling < noise:  # no unlike pair sums, or all coincide
+    repelling = repulsion.strength - repelling
+    if repelling < repulsion.error:  # no unlike pair sums, or all coincide
         repelling = 0.0
     magnitude[:] = attracting, repelling, aligning - itself, partners.sum() - aligning
     return ForceFields(force, magnitude)
 
 
+class _Repulsion(NamedTuple):
+    """Repulsion of every pair sum by the unlike ones nearer than a cutoff, and by all
+    beyond."""
+
+    field: np.ndarray
+    """(pair, 2) Force on each pair sum."""
+    strength: float
+    """Sum of 1/r over all ordered pairs of pair sums."""
+    error: float
+    """Largest error of the strength."""
+    regions: np.ndarray
+    """(pair,) Number of the dense region of each pair sum, 0 for none."""
+    square_cutoffs: np.ndarray
+    """(region,) Square of the cutoff between pair sums of each region, first that of
+    all others."""
+
+
 def _smooth_and_near(
     points: np.ndarray, pairs: PairList, accuracy: float, axes: np.ndarray
-) -> tuple[np.ndarray, float, float, np.ndarray, np.ndarray]:
-    """Repulsion (pair, axis) of every pair sum by all others, the sum of 1/r and its
-    error; the region (pair,) of every pair sum, and the square of the cutoff of each.
+) -> _Repulsion:
+    """Repulsion by the smooth part of all pair sums and by near unlike ones.
 
-    Only unlike pair sums count that are nearer than the cutoff, and all beyond. The
-    mesh and the cells are parallel to the columns of `axes`. A dense region has a finer
+    The mesh and the cells are parallel to the columns of `axes`. A dense region has a finer
     mesh, which replaces the near sums between its points."""
-    noise = accuracy
-    if points.shape[1] == 1:
-        accuracy *= LINE_FACTOR
     constants = splitting(accuracy)
     turned = turn(points, axes)
     classes = np.repeat(np.arange(pairs.n), np.diff(pairs.bounds))
@@ -147,81 +155,52 @@ def _smooth_and_near(
             cells = sort_for_near_sums(turned[index], level.cutoff)
         order = index[cells.order]
         near, near_strength = near_sums(
-            cells, points[order], classes[order], level.cutoff**2, constants
+            cells, points[order], classes[order], level.cutoff, constants
         )
         smooth, smooth_strength = mesh_sums.smooth_sums(
             cells, level, constants, accuracy
         )
         _add_in_original_order(order, near, turn(smooth, axes.T), field)
         strength += near_strength + smooth_strength
-        error += noise * len(index) ** 2 / level.cutoff
+        error += accuracy * len(index) ** 2 / level.cutoff
     cutoffs = np.array([level.cutoff for level in (mesh, *finer)])
-    return field, strength, error, regions, cutoffs**2
+    return _Repulsion(field, strength, error, regions, cutoffs**2)
 
 
 @cached_kernel()
 def _add_in_original_order(order, first, second, total):
-    """Add the sum of two arrays, whose points are in this order, to (point, axis)."""
+    """Add the sum of two arrays, whose points are in this order, to (point, 2)."""
     for k in range(len(order)):
-        for axis in range(first.shape[1]):
+        for axis in range(2):
             total[order[k], axis] += first[k, axis] + second[k, axis]
 
 
 @cached_kernel(pair_list)
-def _pair_sums(x, pairs):
-    """The pair sums (pair, axis) and their directions; those too short for a direction
-    are 0."""
+def _pair_sums(embedding, pairs):
+    """The pair sums (pair, 2) and their directions; those too short for a direction are
+    0."""
     count = len(pairs.first)
-    dim = x.shape[1]
-    points, directions = np.empty((count, dim)), np.empty((count, dim))
+    points = np.zeros((count, 2))
+    directions = np.zeros((count, 2))
     for ij in range(count):
-        square = 0.0
-        for axis in range(dim):
-            value = x[pairs.first[ij], axis] + x[pairs.second[ij], axis]
-            points[ij, axis] = value
-            square += value * value
-        inverse = 1.0 / np.sqrt(square) if square > TINY else 0.0
-        for axis in range(dim):
-            points[ij, axis] = points[ij, axis] if square > TINY else 0.0
-            directions[ij, axis] = points[ij, axis] * inverse
+        i = pairs.first[ij]
+        j = pairs.second[ij]
+        x_ij = embedding[i, 0] + embedding[j, 0]
+        y_ij = embedding[i, 1] + embedding[j, 1]
+        square = x_ij * x_ij + y_ij * y_ij
+        if square > TINY:
+            inverse = 1.0 / np.sqrt(square)
+            points[ij] = x_ij, y_ij
+            directions[ij] = x_ij * inverse, y_ij * inverse
     return points, directions
 
 
 @cached_kernel(pair_list)
 def _sum_onto_tokens(values, pairs, force):
-    """Add the values (pair, axis) of all pairs to the force (token, axis) on each of
-    their tokens."""
+    """Add the values (pair, 2) of all pairs to the force (token, 2) on each of their
+    tokens."""
     for ij in range(len(pairs.first)):
-        for axis in range(values.shape[1]):
+        for axis in range(2):
             force[pairs.first[ij], axis] += values[ij, axis]
             if pairs.twice or pairs.first[ij] != pairs.second[ij]:
                 force[pairs.second[ij], axis] += values[ij, axis]
-
-
-def _nonzero(vectors: np.ndarray) -> np.ndarray:
-    """Which of the vectors (point, axis) are not zero."""
-    result = vectors[:, 0] != 0
-    for column in vectors.T[1:]:
-        result |= column != 0
-    return result
-
-
-def _half_space_sums(
-    points: np.ndarray, directions: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of the directions (point, axis) of all points in the half-space of each
-    point, and their number (point,)."""
-    dim = points.shape[1]
-    if dim > 2:
-        index = np.flatnonzero(_nonzero(directions))
-        aligned = np.zeros_like(points)
-        partners = np.zeros(len(points))
-        if len(index):
-            aligned[index], partners[index] = half_space_sums(
-                points[index], directions[index]
-            )
-        return aligned, partners
-    plane, plane_directions = np.zeros((len(points), 2)), np.zeros((len(points), 2))
-    plane[:, :dim], plane_directions[:, :dim] = points, directions
-    aligned, partners = half_plane_sums(plane, plane_directions)
-    return aligned[:, :dim], partners

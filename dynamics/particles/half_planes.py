@@ -14,11 +14,19 @@ from dynamics.kernels.compiling import cached_kernel, kernel_function
 
 MARGIN = 1e-9
 """Angle to the border of the half-plane up to which the scalar product decides."""
-ANGLE_BITS, INDEX_BITS = 34, 28
-"""Bits of the keys by which points are sorted: their angle, to within two fifths of the
-margin, and their index."""
+ANGLE_BITS = 34
+"""Bits of the angle in the keys by which points are sorted; they resolve two fifths of
+the margin."""
+INDEX_BITS = 28
+"""Bits of the index of a point in these keys."""
 CHUNK = 512
 """Points that one thread goes through in order."""
+
+
+def have_direction(directions: np.ndarray) -> np.ndarray:
+    """Which points (point,) have a direction (point, 2); that of a point at the origin
+    is zero."""
+    return (directions[:, 0] != 0) | (directions[:, 1] != 0)
 
 
 @kernel_function
@@ -37,10 +45,12 @@ def _first_from(angles, value, start):
 def _prefix_sums(directions, order):
     """Sums (point + 1, axis) of the first directions in an order, and their rounding
     errors."""
-    sums, errors = np.zeros((len(order) + 1, 2)), np.zeros((len(order) + 1, 2))
+    sums = np.zeros((len(order) + 1, 2))
+    errors = np.zeros((len(order) + 1, 2))
     for k in range(len(order)):
         for axis in range(2):
-            before, added = sums[k, axis], directions[order[k], axis]
+            before = sums[k, axis]
+            added = directions[order[k], axis]
             after = before + added
             part = after - before
             sums[k + 1, axis] = after
@@ -55,7 +65,8 @@ def _arc_sum(sums, errors, first, last, axis):
     """Sum of the directions first to last - 1; numbers from the number of points on are
     those of a second turn."""
     count = len(sums) - 1
-    total, error = 0.0, 0.0
+    total = 0.0
+    error = 0.0
     if last >= count:
         total = sums[count, axis]
         error = errors[count, axis]
@@ -96,7 +107,8 @@ def _sorted_sums(points, directions, order, angles, sums, errors):
                 last = last - count
                 after = after - count
             if turned:
-                low, high = low + 2 * np.pi, high + 2 * np.pi
+                low += 2 * np.pi
+                high += 2 * np.pi
             before = _first_from(angles, low - MARGIN, before)
             last = _first_from(angles, high - MARGIN, last)
             first = _first_from(angles, low + MARGIN, max(before, first))
@@ -130,12 +142,10 @@ def half_plane_sums(
     points: (point, 2); directions: their directions. A point at the origin neither has
     a half-plane nor is in one."""
     angles = np.arctan2(points[:, 1], points[:, 0])
-    index = np.flatnonzero((directions[:, 0] != 0) | (directions[:, 1] != 0))
-    keys = ((angles[index] + np.pi) * (2**ANGLE_BITS / (2 * np.pi))).astype(
-        np.int64
-    ) << INDEX_BITS
-    order = np.sort(keys | index) & (
-        2**INDEX_BITS - 1
-    )  # a key occurs once, so that every method gives this order
+    index = np.flatnonzero(have_direction(directions))
+    steps = (angles[index] + np.pi) * (2**ANGLE_BITS / (2 * np.pi))
+    keys = steps.astype(np.int64) << INDEX_BITS
+    # a key occurs once, so that every method of sorting gives this order
+    order = np.sort(keys | index) & (2**INDEX_BITS - 1)
     sums, errors = _prefix_sums(directions, order)
     return _sorted_sums(points, directions, order, angles[order], sums, errors)

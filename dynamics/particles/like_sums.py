@@ -21,12 +21,13 @@ from dynamics.kernels.simd import (
     store_vectors,
     where_above,
 )
-from dynamics.particles import pair_forces, pair_list
+from dynamics.particles import pair_forces, pair_list, point_cells
 from dynamics.particles.pair_forces import (
     alignment_force,
     in_half_plane,
     inverse_length,
 )
+from dynamics.particles.point_cells import AXES
 
 ATTRACTION, REPULSION, ALIGNMENT = range(3)
 
@@ -43,7 +44,6 @@ def _like_fields(
     last,
     fields,
     magnitudes,
-    axes,
 ):
     """Attraction, repulsion and alignment of eight pair sums by the pair sums first to
     last - 1, with their magnitudes.
@@ -54,7 +54,7 @@ def _like_fields(
     attracted, repelled, aligned = x_ij - x_ij, x_ij - x_ij, x_ij - x_ij
     count, strength, partners = scalars(0.0), scalars(0.0), scalars(0.0)
     for kl in range(first, last):
-        x_kl = broadcast_vectors(points, kl, axes)
+        x_kl = broadcast_vectors(points, kl, AXES)
         difference = x_ij - x_kl
         inverse = inverse_length(difference)
         attracted = multiply_add(x_kl - x_ij, inverse, attracted)
@@ -70,7 +70,7 @@ def _like_fields(
         inverse = inverse - where_above(inside, 0.0, inverse)
         repelled = multiply_add(difference, inverse * inverse, repelled)
         strength += inverse
-        aligned += alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes))
+        aligned += alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, AXES))
         partners += in_half_plane(x_ij, x_kl)
     store_vectors(fields, ATTRACTION, attracted)
     store_vectors(fields, REPULSION, repelled)
@@ -80,34 +80,35 @@ def _like_fields(
     store_scalars(magnitudes, ALIGNMENT, partners)
 
 
-@cached_kernel(pair_forces, pair_list, simd, parallel=True)
-def like_sums(points, directions, pairs, regions, square_cutoffs, axes):
-    """Attraction, repulsion and alignment between like pair sums: (3, pair, axis), and
+@cached_kernel(pair_forces, pair_list, point_cells, simd, parallel=True)
+def like_sums(points, directions, pairs, regions, square_cutoffs):
+    """Attraction, repulsion and alignment between like pair sums: (3, pair, 2), and
     their magnitudes (3, pair).
 
-    points: (pair, axis) pair sums; directions: (pair, axis) their directions, 0 at the
+    points: (pair, 2) pair sums; directions: (pair, 2) their directions, 0 at the
     origin. Pair sums nearer than a cutoff do not repel: that of their region, if it is
     the same, otherwise the first one. regions: (pair,) float64. Magnitudes are those of
     ordered pairs. The alignment of a pair sum by itself is included."""
-    count, dim = points.shape
-    fields = np.empty((3, count, dim))
+    count = len(points)
+    fields = np.empty((3, count, 2))
     magnitudes = np.empty((3, count))
-    flat_points, flat_directions = points.reshape(-1), directions.reshape(-1)
+    flat_points = points.reshape(-1)
+    flat_directions = directions.reshape(-1)
     for number in prange(len(pairs.groups)):
         group = np.int64(number)
         first = pairs.bounds[pairs.groups[group, 0]]
         last = pairs.bounds[pairs.groups[group, 0] + 1]
         start = pairs.groups[group, 1]
         used = min(LANES_64, last - start)
-        lanes = np.zeros(dim * LANES_64)
+        lanes = np.zeros(2 * LANES_64)
         region = np.zeros(LANES_64)
-        out = np.empty(3 * dim * LANES_64)
+        out = np.empty(3 * 2 * LANES_64)
         sums = np.empty(3 * LANES_64)
         for k in range(used):
             region[k] = regions[start + k]
-            for axis in range(dim):
+            for axis in range(2):
                 lanes[axis * LANES_64 + k] = points[start + k, axis]
-        x_ij = load_vectors(lanes, 0, axes)
+        x_ij = load_vectors(lanes, 0, AXES)
         _like_fields(
             x_ij,
             load_scalars(region, 0),
@@ -119,13 +120,12 @@ def like_sums(points, directions, pairs, regions, square_cutoffs, axes):
             last,
             out,
             sums,
-            axes,
         )
         for field in range(3):
             for k in range(used):
                 magnitudes[field, start + k] = sums[field * LANES_64 + k]
-                for axis in range(dim):
+                for axis in range(2):
                     fields[field, start + k, axis] = out[
-                        (field * dim + axis) * LANES_64 + k
+                        (2 * field + axis) * LANES_64 + k
                     ]
     return fields, magnitudes

@@ -123,11 +123,8 @@ PARAMETERS = {
 
 
 def parameters(accuracy: float) -> Parameters:
-    """The parameters for errors below `accuracy`."""
-    return next(
-        (choice for reached, choice in PARAMETERS.items() if reached <= accuracy),
-        PARAMETERS[1e-11],
-    )
+    """The parameters for errors below `accuracy`, at least 1e-11."""
+    return next(choice for reached, choice in PARAMETERS.items() if reached <= accuracy)
 
 
 @functools.cache
@@ -176,8 +173,23 @@ def _smooth_kernels(
     return potential, inverse
 
 
+def _along_axis(length: int, accuracy: float) -> tuple[np.ndarray, np.ndarray]:
+    """Squared distances (index,) of the nodes 0 to half the length from node 0, smooth
+    at half the length, and squared spectrum (index,) of the weights of the nodes."""
+    width, cutoff, shape, window_shape, _ = parameters(accuracy)
+    nodes, weights = _quadrature(100)
+    index = np.arange(length // 2 + 1.0)
+    distance = length / 2 - _smooth_absolute(length / 2 - index, cutoff, shape)
+    angle = 2 * np.pi * index / length * (width / 2)
+    transform = width * (
+        np.cos(angle[:, None] * nodes)
+        @ (weights * _window(width / 2 * nodes, width, window_shape))
+    )
+    return distance**2, transform**2
+
+
 def _spectra(
-    mesh: tuple[int, ...], accuracy: float, halvings: int = 0
+    mesh: tuple[int, int], accuracy: float, halvings: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Spectra of log r, whose gradient is the first kernel, and of 1/r, both smooth,
     for a periodic mesh of this shape.
@@ -186,35 +198,20 @@ def _spectra(
     above 0, the smooth kernels of the other mesh are subtracted.
 
     They are real and even, so only frequencies from 0 to half the number of nodes are
-    computed: (frequency, ...). The weights of the interpolation from points to the mesh
-    and back are divided out."""
-    width, cutoff, shape, window_shape, _ = parameters(accuracy)
+    computed: (frequency, frequency). The weights of the interpolation from points to
+    the mesh and back are divided out."""
     constants = splitting(accuracy)
-    square = np.zeros([1] * len(mesh))
-    deconvolution = np.ones([1] * len(mesh))
-    nodes, weights = _quadrature(100)
-    for axis, length in enumerate(mesh):
-        along = [-1 if place == axis else 1 for place in range(len(mesh))]
-        index = np.arange(length // 2 + 1.0)
-        distance = length / 2 - _smooth_absolute(length / 2 - index, cutoff, shape)
-        square = square + (distance**2).reshape(along)
-        angle = 2 * np.pi * index / length * (width / 2)
-        transform = width * (
-            np.cos(angle[:, None] * nodes)
-            @ (weights * _window(width / 2 * nodes, width, window_shape))
-        )
-        deconvolution = deconvolution * (transform**2).reshape(along)
-    potential, inverse = _smooth_kernels(square, cutoff, constants)
-    potential -= np.log(max(mesh) / 2)
+    row_squares, row_spectrum = _along_axis(mesh[0], accuracy)
+    column_squares, column_spectrum = _along_axis(mesh[1], accuracy)
+    square = np.add.outer(row_squares, column_squares)
+    deconvolution = np.multiply.outer(row_spectrum, column_spectrum)
+    potential, inverse = _smooth_kernels(square, constants.cutoff, constants)
     if halvings:
-        potential, inverse = (
-            fine - coarse
-            for fine, coarse in zip(
-                _smooth_kernels(square, cutoff, constants),
-                _smooth_kernels(square, cutoff * 2**halvings, constants),
-                strict=True,
-            )
-        )
+        coarse = _smooth_kernels(square, constants.cutoff * 2**halvings, constants)
+        potential -= coarse[0]
+        inverse -= coarse[1]
+    else:
+        potential -= np.log(max(mesh) / 2)
     return (
         fft.dctn(potential, type=1) / deconvolution,
         fft.dctn(inverse, type=1) / deconvolution,

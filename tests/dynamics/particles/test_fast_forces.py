@@ -4,6 +4,7 @@ bits on any number of threads."""
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dynamics import TrajectoryError, branch, read_settings, replay, simulate
 from dynamics.ensemble import Ensemble
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles import (
@@ -25,24 +27,22 @@ from dynamics.particles.fast_forces import fast_fields
 from dynamics.particles.mesh_sums import Mesh
 from dynamics.particles.point_cells import sort_for_near_sums
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.trajectory.description import identity_of
+from dynamics.trajectory.description import check_same_run, identity_of
 from tests import naive
 from tests.polygons import polygon
 
 
-def arrangement(kind, n, generator, dim=2):
-    """Positions (token, axis) of zero mean and unit spread, except those of the
-    lattice, which are whole numbers."""
-    side = int(np.ceil(n ** (1 / dim)))
-    grid = np.stack(np.unravel_index(np.arange(n), (side,) * dim), axis=1) - float(
-        side // 2
-    )
+def arrangement(kind, n, generator):
+    """Positions (token, 2) of zero mean and unit spread, except those of the lattice,
+    which are whole numbers."""
+    side = int(np.ceil(n**0.5))
+    grid = np.stack(np.divmod(np.arange(n), side), axis=1) - float(side // 2)
     if kind == "lattice":  # pair sums coincide exactly, and many are at right angles
         return grid
-    drawn = generator.standard_normal((n, dim))
+    drawn = generator.standard_normal((n, 2))
     x = {
         "random": drawn,
-        "circle": np.tile(polygon(n), 2)[:, :dim],
+        "circle": polygon(n),
         "grid": grid + 1e-3 * drawn,
         "coincident": drawn[np.arange(n) % (n // 8 + 1)],
         "narrow": drawn * 0.03 + drawn[:, :1],  # along a diagonal
@@ -72,31 +72,23 @@ KINDS = (
 )
 
 
-SIZES = {
-    (113, 2): (1e-2, 1e-4, 1e-6, 1e-9, 1e-10),
-    (199, 2): (1e-6,),
-    (257, 2): (1e-6,),
-    (113, 1): (1e-6, 1e-10),
-    (59, 3): (1e-4, 1e-6, 1e-9),
-    (113, 3): (1e-6,),
-    (59, 4): (1e-6,),
-}
-"""Accuracies by number of particles and dimensions"""
+ACCURACIES = {113: (1e-2, 1e-4, 1e-6, 1e-9, 1e-10), 199: (1e-6,), 257: (1e-6,)}
+"""By number of particles."""
 
 
 def accuracy_cases():
-    """All arrangements of 113 particles in the plane; with other sizes in turn, and all
-    of them with `make test-all`."""
-    for place, ((n, dim), accuracies) in enumerate(SIZES.items()):
+    """All arrangements of 113 particles; of more in turn, and all of them with `make
+    test-all`."""
+    for place, (n, accuracies) in enumerate(ACCURACIES.items()):
         for index, kind in enumerate(KINDS):
-            fast = (n, dim) == (113, 2) or (index + place) % 3 == 0
+            fast = n == 113 or (index + place) % 3 == 0
             marks = [] if fast else [pytest.mark.slow]
-            yield pytest.param(kind, n, dim, accuracies, marks=marks)
+            yield pytest.param(kind, n, accuracies, marks=marks)
 
 
-@pytest.mark.parametrize(("kind", "n", "dim", "accuracies"), [*accuracy_cases()])
-def test_errors_are_below_the_accuracy(kind, n, dim, accuracies, generator):
-    x, pairs = arrangement(kind, n, generator, dim), group_pairs(n)
+@pytest.mark.parametrize(("kind", "n", "accuracies"), [*accuracy_cases()])
+def test_errors_are_below_the_accuracy(kind, n, accuracies, generator):
+    x, pairs = arrangement(kind, n, generator), group_pairs(n)
     direct = force_fields(x, pairs)
     for accuracy in accuracies:
         result = fast_fields(x, pairs, accuracy)
@@ -105,8 +97,7 @@ def test_errors_are_below_the_accuracy(kind, n, dim, accuracies, generator):
         assert_allclose(result.force[:2].sum(axis=1), 0, atol=accuracy * largest)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
-def test_errors_with_regions_are_below_the_accuracy(dim, generator, monkeypatch):
+def test_errors_with_regions_are_below_the_accuracy(generator, monkeypatch):
     """Regions are parts of a random cloud, where they would not pay."""
     meshes = []
 
@@ -114,26 +105,22 @@ def test_errors_with_regions_are_below_the_accuracy(dim, generator, monkeypatch)
         spacing = mesh.spacing / 2
         margin = constants.window.shape[1] + constants.cutoff
         lengths = 2 * (np.ptp(points, axis=0) / spacing + margin)
-        shape = mesh_sums.LINE_SIZES[np.searchsorted(mesh_sums.LINE_SIZES, lengths)]
+        shape = mesh_sums.FINER_SIZES[np.searchsorted(mesh_sums.FINER_SIZES, lengths)]
         meshes.append(Mesh(tuple(shape), spacing, constants.cutoff * spacing, 1))
         return meshes[-1]
 
     monkeypatch.setattr(mesh_sums, "_finer_mesh", halved_mesh)
-    x, pairs = arrangement("random", 83, generator, dim), group_pairs(83)
-    monkeypatch.setattr(mesh_sums, "DENSE", 4 * dim)
+    x, pairs = arrangement("random", 83, generator), group_pairs(83)
+    monkeypatch.setattr(mesh_sums, "DENSE", 8)
     assert_accurate(fast_fields(x, pairs, 1e-6), force_fields(x, pairs), 1e-6)
     assert meshes
 
 
 @pytest.mark.parametrize(
-    ("kind", "dim", "regions"),
-    [
-        *(("random", 2, 0), ("circle", 2, 0), ("halo", 1, 1), ("halo", 2, 1)),
-        *(("halo", 3, 0), ("clusters", 2, 3)),
-    ],
+    ("kind", "regions"), [("random", 0), ("circle", 0), ("halo", 1), ("clusters", 3)]
 )
-def test_only_dense_regions_have_finer_meshes(kind, dim, regions, generator):
-    x = arrangement(kind, 150, generator, dim)
+def test_only_dense_regions_have_finer_meshes(kind, regions, generator):
+    x = arrangement(kind, 150, generator)
     points = (x[:, None] + x)[np.triu_indices(150)]
     constants = split_kernels.splitting(1e-6)
     mesh = mesh_sums.select_mesh(points, constants)
@@ -145,18 +132,13 @@ def test_only_dense_regions_have_finer_meshes(kind, dim, regions, generator):
         assert (parts.regions == number).sum() > 1000
 
 
-@given(
-    n=st.integers(1, 14),
-    dim=st.integers(1, 3),
-    seed=st.integers(0, 2**32),
-    twice=st.booleans(),
-)
-@example(n=2, dim=2, seed=229, twice=False)  # all pair sums coincide
-def test_lattices_and_lists_of_pairs_are_those_of_plain_loops(n, dim, seed, twice):
+@given(n=st.integers(1, 14), seed=st.integers(0, 2**32), twice=st.booleans())
+@example(n=2, seed=229, twice=False)  # all pair sums coincide
+def test_lattices_and_lists_of_pairs_are_those_of_plain_loops(n, seed, twice):
     generator = np.random.default_rng(seed)
-    x = generator.integers(-1, 2, (n, dim)) + generator.choice(
+    x = generator.integers(-1, 2, (n, 2)) + generator.choice(
         [0, 0.1]
-    ) * generator.standard_normal((n, dim))
+    ) * generator.standard_normal((n, 2))
     listed = np.stack(np.triu_indices(n), axis=1)
     listed = listed[generator.random(len(listed)) < 0.8]
     result = fast_fields(x, group_pairs(n, listed, twice), 1e-9)
@@ -173,10 +155,9 @@ def test_like_pair_sums_that_nearly_coincide_cost_no_digits(generator):
     assert_accurate(fast_fields(x, group_pairs(60), 1e-6), force_fields(x), 1e-6)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 4])
-def test_the_bits_do_not_depend_on_threads_or_on_other_runs(dim, monkeypatch):
+def test_the_bits_do_not_depend_on_threads_or_on_other_runs(monkeypatch):
     monkeypatch.setattr(fast_forces, "MIN_PAIRS_FOR_THREADS", 0)
-    system = ParticleSystem(ParticleSettings(n=61, dim=dim, fa=2.0, method="mesh"))
+    system = ParticleSystem(ParticleSettings(n=61, fa=2.0, method="mesh"))
     state = system.initial(np.arange(3))
     together = system.advance(state, 3)
     with numba_threads(1):
@@ -185,46 +166,22 @@ def test_the_bits_do_not_depend_on_threads_or_on_other_runs(dim, monkeypatch):
     assert_array_equal(alone.gradient_norm[0], together.gradient_norm[1])
 
 
-def test_the_mesh_of_a_line_grows_with_the_number_of_points(generator):
-    """Otherwise nearly all time goes to near pairs."""
-    constants = split_kernels.splitting(1e-8)
-    cutoffs = [
-        mesh_sums.select_mesh(generator.standard_normal((count, 1)), constants).cutoff
-        for count in (20_000, 320_000)
-    ]
-    assert 8 < cutoffs[0] / cutoffs[1] < 32
-
-
-@pytest.mark.parametrize(
-    ("dim", "method", "version"),
-    [
-        (1, "direct", 1),
-        (1, "mesh", 3),
-        (2, "direct", 1),
-        (2, "mesh", 2),
-        (4, "mesh", 2),
-    ],
-)
-def test_runs_with_fast_sums_have_numerics_versions_of_their_own(dim, method, version):
-    """A change of the fast sums raises the version: two changes on a line, one in more
-    dimensions. In four dimensions even the smallest mesh for few points exceeds
-    `most_nodes`."""
-    settings = ParticleSettings(n=9, dim=dim, method=method)
+@pytest.mark.parametrize(("method", "version"), [("direct", 1), ("mesh", 2)])
+def test_runs_with_fast_sums_have_a_numerics_version_of_their_own(method, version):
+    settings = ParticleSettings(n=9, method=method)
     system = ParticleSystem(settings)
     assert system.numerics_version == version
     assert Ensemble(settings).identity["numerics_version"] == version
     assert system.working_bytes(1) > 0
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
 @pytest.mark.parametrize("balance", ["magnitude", "count", "none"])
-def test_steps_by_both_methods_agree(dim, balance):
+def test_steps_by_both_methods_agree(balance):
     """A start at zero steps has the norm of the force, too."""
     ends = []
     for method in ("direct", "mesh"):
         settings = ParticleSettings(
             n=23,
-            dim=dim,
             method=method,
             accuracy=1e-9,
             repulsion_balance=balance,
@@ -240,15 +197,12 @@ def test_steps_by_both_methods_agree(dim, balance):
 # ----------------------------------------------------------------------------- settings
 
 
-def test_auto_selects_by_number_and_dimension():
-    for n, dim, uses_mesh in (
-        (127, 2, False),
-        (128, 2, True),
-        (128, 1, True),
-        (128, 3, False),
-        (997, 5, False),
-    ):
-        assert ParticleSettings(n=n, dim=dim).uses_mesh == uses_mesh
+@pytest.mark.parametrize(
+    ("n", "dim", "uses_mesh"),
+    [(127, 2, False), (128, 2, True), (997, 1, False), (997, 3, False)],
+)
+def test_auto_selects_by_number_in_the_plane(n, dim, uses_mesh):
+    assert ParticleSettings(n=n, dim=dim).uses_mesh == uses_mesh
 
 
 def test_saved_settings_name_method_and_accuracy_only_where_they_change_results():
@@ -267,11 +221,35 @@ def test_saved_settings_name_method_and_accuracy_only_where_they_change_results(
 
 
 @pytest.mark.parametrize(
-    "changes", [{"method": "mesh", "dim": 5}, {"accuracy": 0.5}, {"accuracy": 1e-20}]
+    "changes",
+    [
+        *({"method": "mesh", "dim": dim} for dim in (1, 3)),
+        *({"accuracy": accuracy} for accuracy in (0.5, 1e-20)),
+    ],
 )
 def test_what_the_fast_sums_do_not_cover_is_refused(changes):
     with pytest.raises(SettingsError, match=next(iter(changes))):
         ParticleSettings(**changes)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 4])
+def test_former_fast_sums_in_other_dimensions_open_but_are_not_continued(dim):
+    """Their forces have other bits than direct sums."""
+    trajectory = simulate(ParticleSettings(n=5, dim=dim), runs=1, steps=2)
+    trajectory.attrs |= identity_of(
+        ParticleSettings(n=5, dim=dim), 1, 0, 1, version=3 if dim == 1 else 2
+    )
+    config = json.loads(trajectory.attrs["config_json"]) | {"method": "tree"}
+    trajectory.attrs["config_json"] = json.dumps(config)
+    settings = read_settings(trajectory)
+    assert settings.method == "direct"
+    assert not settings.uses_mesh
+    with pytest.raises(TrajectoryError, match="fast sums.* in two dimensions only"):
+        replay(trajectory, 0, 0, 1)
+    with pytest.raises(TrajectoryError, match="fast sums.* in two dimensions only"):
+        branch(trajectory, step=1, fa=2.0)
+    with pytest.raises(SettingsError, match="numerics_version=., method=tree"):
+        check_same_run(Path("a.nc"), trajectory.attrs, Ensemble(settings, 1).identity)
 
 
 def test_the_memory_needed_is_known_beforehand():
