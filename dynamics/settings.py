@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
+from dynamics import forces
 from dynamics.errors import SettingsError
+from dynamics.forces import BalanceRule, Force
 
 
 def check_integer(field: str, value: object, low: int, high: int) -> int:
@@ -110,7 +112,6 @@ RecordMode = Literal["all", "metrics"]
 """Which variables of a run are recorded: all, or only norms, losses and accuracies."""
 
 StepRule = Literal["force", "direction", "particle"]
-BalanceRule = Literal["magnitude", "count", "none"]
 VarianceRule = Literal["overall", "axis", "none"]
 DiagonalRule = Literal["twice", "once", "none"]
 SumMethod = Literal["auto", "direct", "mesh", "tree"]
@@ -202,6 +203,23 @@ class ParticleSettings:
     diagonal: DiagonalRule = "twice"
     """Number of times that the force on the pair (i, i) acts on particle i: twice,
     once, or never ("none")."""
+    attraction: str = dataclasses.field(default="1", metadata=SAVED_IF_CHANGED)
+    """Strength of the attraction between pairs with equal modular sums, as an
+    expression of their distance r, such as "exp(-r)", or a table of r and strength
+    (.csv)."""
+    repulsion: str = dataclasses.field(default="1/r", metadata=SAVED_IF_CHANGED)
+    """Strength of the repulsion between pairs with different modular sums, as an
+    expression of their distance r, such as "1/r**3", or a table (.csv)."""
+    alignment: str = dataclasses.field(default="c > 0", metadata=SAVED_IF_CHANGED)
+    """Strength of the alignment, as an expression of the cosine c of the angle between
+    two pair sums, such as "c > 0.5" (1 where it is true, else 0), or a table (.csv)."""
+    law: tuple[Force, ...] = dataclasses.field(default=(), metadata=SAVED_IF_CHANGED)
+    """Another law than CA's: its forces. On the command line a file that analysis.pair_law
+    has written (.nc), or forces as JSON or in a file (.json). It replaces --attraction,
+    --repulsion and --alignment."""
+    temperature: float = dataclasses.field(default=0.0, metadata=SAVED_IF_CHANGED)
+    """Temperature T of noise: in each step every coordinate moves by sqrt(2 T step_size)
+    times a standard normal number."""
     start: str = "random"
     """Initial positions: "random" (standard normal, drawn with the seed of the run), or
     a file: a trajectory (.nc; the run with the same seed is used), an array (.npy) of
@@ -230,16 +248,51 @@ class ParticleSettings:
         return self.step_size
 
     @property
+    def forces(self) -> tuple[Force, ...]:
+        """The forces of the law."""
+        if self.law:
+            return self.law
+        return forces.ca_forces(self.attraction, self.repulsion, self.alignment)
+
+    def constant_of(self, force: Force) -> float:
+        """The constant of a force."""
+        if isinstance(force.constant, str):
+            return float(getattr(self, force.constant))
+        return force.constant
+
+    def balance_of(self, force: Force) -> BalanceRule:
+        """The rule that balances a force."""
+        rule: BalanceRule = getattr(self, force.balance, force.balance)  # type: ignore[arg-type]
+        return rule
+
+    @property
     def uses_mesh(self) -> bool:
         """Whether forces are summed on a mesh: the method "mesh", or what "auto"
         selects for this number of particles."""
         if self.method != "auto":
             return self.method == "mesh"
-        return self.dim == 2 and self.n >= MESH_PARTICLES
+        return self.dim == 2 and self.n >= MESH_PARTICLES and self._has_ca_strengths
+
+    @property
+    def _has_ca_strengths(self) -> bool:
+        """Whether the forces are those of CA, but for constants and balance."""
+        return forces.bare_forces(self.forces) == forces.bare_forces(forces.CA)
 
     def __post_init__(self) -> None:
-        for name in ("fa", "ga", "gr"):
+        for name in ("fa", "ga", "gr", "temperature"):
             _check_field(self, name, check_real)
+        for name in ("attraction", "repulsion", "alignment"):
+            variable = "c" if name == "alignment" else "r"
+            text = forces.strength_text(getattr(self, name), variable, name)
+            object.__setattr__(self, name, text)
+        object.__setattr__(self, "law", forces.check_law(self.law))
+        strengths = (self.attraction, self.repulsion, self.alignment)
+        if self.law and forces.ca_forces(*strengths) != forces.CA:
+            raise SettingsError(
+                "law",
+                "a law of its own and other strengths of CA's forces",
+                "the one or the other",
+            )
         _check_field(self, "step_size", check_real, positive=True)
         _check_field(self, "n", check_integer, 1, 100_000)
         _check_field(
@@ -253,6 +306,9 @@ class ParticleSettings:
             object.__setattr__(self, "method", method)
         if self.method == "mesh" and self.dim != 2:
             raise SettingsError("method", "mesh", "direct or auto unless dim is 2")
+        if self.method == "mesh" and not self._has_ca_strengths:
+            allowed = "direct or auto for other strengths than CA's"
+            raise SettingsError("method", "mesh", allowed)
         _check_field(self, "accuracy", check_real, positive=True, up_to=0.01)
         if self.accuracy < 1e-10:
             raise SettingsError(

@@ -66,7 +66,7 @@ LARGEST_PRODUCT = 64
 """Whole powers up to this one are products."""
 
 
-class _Source:
+class SourceText:
     """The operations of `Expression.evaluate` on Python source text of a kernel, and the
     names in it."""
 
@@ -139,13 +139,19 @@ class _Source:
         }
 
 
+def lane_source_text() -> SourceText:
+    """The operations on source text over float64 `Scalars`."""
+    source = SourceText(lambda number: f"scalars({number!r})")
+    source.names["scalars"] = simd.scalars
+    return source
+
+
 def lane_source(expression: Expression, value: str) -> tuple[str, dict[str, Any]]:
     """Python source text of the expression for kernels, over float64 `Scalars`, and the
     functions and tables that it names.
 
     value: source text of the variable, such as a name."""
-    source = _Source(lambda number: f"scalars({number!r})")
-    source.names["scalars"] = simd.scalars
+    source = lane_source_text()
     return expression.evaluate(value, source.operations), source.names
 
 
@@ -153,7 +159,7 @@ def lane_source(expression: Expression, value: str) -> tuple[str, dict[str, Any]
 def scalar_function(expression: Expression) -> Callable[[float], float]:
     """The expression as a compiled function of one float64, also for kernels; its bits
     are those of `lane_source`."""
-    source = _Source(repr)
+    source = SourceText(repr)
     text = expression.evaluate("value", source.operations)
     code = f"def strength(value):\n    return {text}\n"
     exec(code, source.names)  # consists of these names, numbers and operators

@@ -22,10 +22,15 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import tyro
 from tyro.constructors import (
     ConstructorRegistry,
+    PrimitiveConstructorSpec,
+    PrimitiveTypeInfo,
     StructConstructorSpec,
     StructFieldSpec,
     StructTypeInfo,
 )
+
+from dynamics.forces import Force, law_json
+from dynamics.law_files import read_law
 
 PAPERS = {
     "CA": (
@@ -161,7 +166,21 @@ def _fields(options: type) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
         yield field, kind, extras
 
 
-# -------------------------------------------------------------------------- tyro's rule
+# -------------------------------------------------------------------------- tyro's rules
+
+
+@REGISTRY.primitive_rule
+def _law_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
+    """The specification of a law of forces: one argument."""
+    if info.type != tuple[Force, ...]:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="LAW",
+        instance_from_str=lambda texts: read_law(texts[0]),
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda law: [law_json(law) if law else ""],
+    )
 
 
 @REGISTRY.struct_rule

@@ -65,14 +65,16 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def cached_kernel(
-    *inlined: ModuleType, **options: Any
+    *inlined: ModuleType, variant: str = "", **options: Any
 ) -> Callable[[Callable[..., Any]], Any]:
     """Decorator: compile a function with `njit`, and cache the machine code.
 
     inlined: modules whose compiled functions or constants the kernel uses; if their
     source or that of the kernel's own module changes, the kernel is compiled again.
-    options: those of `numba.njit`, such as parallel or nogil. Only Python calls a
-    parallel kernel."""
+    variant: text that distinguishes functions of the same source which refer to
+    different values, such as the strengths of forces; it determines all of these
+    values. options: those of `numba.njit`, such as parallel or nogil. Only Python calls
+    a parallel kernel."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         kernel = njit(function, **options)
@@ -82,6 +84,7 @@ def cached_kernel(
                 Path(module).read_bytes()
                 for module in (own, *map(inspect.getfile, inlined))
             )
+            + variant.encode()
         )
         name = f"{function.__module__}.{function.__name__}"
         folder = _kernel_folder(name, digest.hexdigest()[:16])
@@ -212,6 +215,12 @@ class _SharedCache(FunctionCache):
         self._impl_class: Any = functools.partial(_FolderImpl, folder)
         super().__init__(function)
         self._lock: FileLock | None = None
+
+    def _index_key(self, signature: Any, codegen: Any) -> Any:
+        """The key of machine code in the folder, which stands for all values that the
+        function refers to; Numba's key differs between processes if these are compiled
+        functions."""
+        return signature, codegen.magic_tuple()
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Machine code for a signature. If there is none, the caller compiles and saves

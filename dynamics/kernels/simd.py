@@ -398,6 +398,22 @@ def repeat_axes(context, value, axes):
 
 
 @_intrinsic
+def join_axes(context, first, second):
+    """`Vectors` with the axes of the first and then those of the second."""
+    kind = VectorsType(first.scalars, first.dim + second.dim)
+
+    def generate(context, builder, signature, args):
+        def component(axis):
+            if axis < first.dim:
+                return builder.extract_value(args[0], axis)
+            return builder.extract_value(args[1], axis - first.dim)
+
+        return _each_axis(builder, kind, component)
+
+    return kind(first, second), generate
+
+
+@_intrinsic
 def sum_axes(context, value):
     """`Scalars`: the sum over the axes, in their order."""
 

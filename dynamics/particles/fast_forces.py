@@ -1,4 +1,4 @@
-"""The four pair-force fields in the plane by fast summation.
+"""The four forces of CA in the plane by fast summation. Other laws are summed directly.
 
 Direct sums over the P = N(N+1)/2 pair sums take P² steps. Here an unlike field is the
 field of all pair sums less that of the like ones, which are summed directly in N³/4
@@ -19,19 +19,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import get_num_threads
 
+from dynamics.forces import CA
 from dynamics.kernels.compiling import cached_kernel, numba_threads
 from dynamics.particles import mesh_sums, pair_list
+from dynamics.particles.force_terms import TINY
 from dynamics.particles.half_planes import half_plane_sums, have_direction
 from dynamics.particles.like_sums import like_sums
-from dynamics.particles.pair_forces import (
-    ATTRACTION,
-    FIELD_COUNT,
-    LIKE_ALIGNMENT,
-    REPULSION,
-    TINY,
-    UNLIKE_ALIGNMENT,
-    ForceFields,
-)
+from dynamics.particles.pair_forces import ForceFields
 from dynamics.particles.pair_list import PairList
 from dynamics.particles.point_cells import (
     axes_of_small_box,
@@ -51,7 +45,7 @@ BYTES_PER_NODE = 20
 """Memory for arrays over the nodes of a mesh, measured up to N = 997."""
 
 
-def working_bytes(n: int, dim: int, accuracy: float) -> int:
+def working_bytes(n: int, accuracy: float) -> int:
     """Estimated memory in bytes that `fast_fields` needs for N tokens, if they extend
     as far along both axes."""
     pairs = n * (n + 1) // 2
@@ -72,8 +66,8 @@ def fast_force_fields(
     force = np.stack([item.force for item in fields], axis=1)
     magnitude = np.stack([item.magnitude for item in fields], axis=1)
     return ForceFields(
-        force.reshape(FIELD_COUNT, *embedding.shape),
-        magnitude.reshape(FIELD_COUNT, *embedding.shape[:-2]),
+        force.reshape(len(CA), *embedding.shape),
+        magnitude.reshape(len(CA), *embedding.shape[:-2]),
     )
 
 
@@ -83,8 +77,8 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
 
     accuracy: largest error relative to the largest force on a token, and of the
     magnitudes relative to themselves."""
-    force = np.zeros((FIELD_COUNT, *x.shape))
-    magnitude = np.zeros(FIELD_COUNT)
+    force = np.zeros((len(CA), *x.shape))
+    magnitude = np.zeros(len(CA))
     if len(pairs.first) == 0:
         return ForceFields(force, magnitude)
     points, directions = _pair_sums(x, pairs)
@@ -97,14 +91,14 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
     attraction, like_repulsion, like_alignment = like
 
     itself = np.count_nonzero(have_direction(directions))
-    fields = {
-        ATTRACTION: attraction,
-        REPULSION: repulsion.field - like_repulsion,
-        LIKE_ALIGNMENT: like_alignment - directions,
-        UNLIKE_ALIGNMENT: like_alignment - alignment,
-    }
-    for field, values in fields.items():
-        _sum_onto_tokens(values, pairs, force[field])
+    fields = (
+        attraction,
+        repulsion.field - like_repulsion,
+        like_alignment - directions,
+        like_alignment - alignment,
+    )
+    for values, on_tokens in zip(fields, force, strict=True):
+        _sum_onto_tokens(values, pairs, on_tokens)
     attracting, repelling, aligning = like_magnitude.sum(axis=1)
     repelling = repulsion.strength - repelling
     if repelling < repulsion.error:  # no unlike pair sums, or all coincide

@@ -4,12 +4,15 @@ normalise (CA section 6).
 All kernels act on a block of eight runs, one run per SIMD lane. The equation is in
 `dynamics.particles.particle_system`."""
 
-from typing import NamedTuple, get_args
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numba import prange
 
 from dynamics import settings
+from dynamics.forces import BalanceRule, Force, bare_forces
 from dynamics.kernels import simd
 from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.kernels.simd import (
@@ -26,17 +29,12 @@ from dynamics.kernels.simd import (
 )
 from dynamics.particles import pair_forces, pair_list
 from dynamics.particles.pair_forces import (
-    ATTRACTION,
-    FIELD_COUNT,
-    LIKE_ALIGNMENT,
-    REPULSION,
-    UNLIKE_ALIGNMENT,
-    force_workspace,
+    field_kernels,
     inverse_length,
-    token_fields_across_runs,
-    token_fields_within_run,
+    variant_name,
 )
-from dynamics.settings import BalanceRule, StepRule, VarianceRule
+from dynamics.particles.pair_list import PairList
+from dynamics.settings import ParticleSettings, StepRule, VarianceRule
 
 _SQUARED_LIMIT = 1e76
 """Squared norm of the force, or of all positions, from which a run counts as
@@ -47,15 +45,17 @@ NOT_DIVERGED, LAST_STEP, FORCE_NORM, MOVE_NORM = range(TRACK_ROWS)
 """Rows of the array `track` (row, lane) that describes the state of each run; all
 float64."""
 
-# Settings that are strings are passed to the kernels as indices into
-# `settings.PARTICLE_CHOICES`.
+# Settings that are strings are passed to the kernels as indices into their choices.
+_BALANCE_RULES = get_args(BalanceRule)
 _BALANCE_BY_MAGNITUDE, _BALANCE_BY_COUNT = map(
-    get_args(BalanceRule).index, ("magnitude", "count")
+    _BALANCE_RULES.index, ("magnitude", "count")
 )
+_STEP_RULES = get_args(StepRule)
 _STEP_ALONG_DIRECTION, _STEP_PER_PARTICLE = map(
-    get_args(StepRule).index, ("direction", "particle")
+    _STEP_RULES.index, ("direction", "particle")
 )
-_SCALE_OVERALL, _SCALE_PER_AXIS = map(get_args(VarianceRule).index, ("overall", "axis"))
+_VARIANCE_RULES = get_args(VarianceRule)
+_SCALE_OVERALL, _SCALE_PER_AXIS = map(_VARIANCE_RULES.index, ("overall", "axis"))
 
 _ROUNDING = (16 * np.finfo(np.float64).eps) ** 2
 """Rounding error of subtracting the mean, relative to the squared mean: a smaller
@@ -63,64 +63,88 @@ spread counts as zero."""
 
 
 class IntegratorParameters(NamedTuple):
-    """`ParticleSettings` in the form that kernels take: strings as indices into
-    `settings.PARTICLE_CHOICES`."""
+    """`ParticleSettings` in the form that kernels take."""
 
-    fa: float
-    ga: float
-    gr: float
     step_size: float
     step_rule: int
-    repulsion_balance: int
-    alignment_balance: int
     variance: int
+    constants: np.ndarray
+    """(force,) The constant of each force of the law."""
+    balances: np.ndarray
+    """(force,) Its balance rule."""
+    against: np.ndarray
+    """(force,) The place of the force that it is balanced with; its own without one."""
+    counts: np.ndarray
+    """(force,) Number of pairs of pairs that it acts between."""
+
+
+def integrator_parameters(
+    settings: ParticleSettings, pairs: PairList
+) -> IntegratorParameters:
+    """The parameters of the settings' law, acting between these pairs."""
+    forces = settings.forces
+    places = {force.name: place for place, force in enumerate(forces)}
+    rules = [settings.balance_of(force) for force in forces]
+    sizes = {
+        "like": pairs.like,
+        "unlike": pairs.unlike,
+        "all": pairs.like + pairs.unlike,
+    }
+    return IntegratorParameters(
+        step_size=settings.step_size,
+        step_rule=_STEP_RULES.index(settings.step_rule),
+        variance=_VARIANCE_RULES.index(settings.variance),
+        constants=np.array([settings.constant_of(force) for force in forces]),
+        balances=np.array([_BALANCE_RULES.index(rule) for rule in rules]),
+        against=np.array([places[force.against or force.name] for force in forces]),
+        counts=np.array([float(sizes[force.pairs]) for force in forces]),
+    )
 
 
 # ---------------------------------------------------- one step of a block of eight runs
 
 
 @kernel_function
-def _balance_weight(rule, magnitude, like, unlike, pairs):
-    """Weight of an unlike field for each lane: ratio of the summed magnitudes, or of
-    the numbers of pairs, or 1.
+def _balance_weight(field, magnitude, params):
+    """Weight of a force for each lane: ratio of the summed magnitudes, or of the
+    numbers of pairs, or 1.
 
-    A ratio is 0 where there are no like pairs or no unlike pairs.
+    A ratio is 0 if its denominator is.
     """
-    if rule == _BALANCE_BY_MAGNITUDE:
-        denominator = load_scalars(magnitude[unlike], 0)
+    against = params.against[field]
+    if params.balances[field] == _BALANCE_BY_MAGNITUDE:
+        denominator = load_scalars(magnitude[field], 0)
         return where_above(
-            denominator, 0.0, load_scalars(magnitude[like], 0) / denominator
+            denominator, 0.0, load_scalars(magnitude[against], 0) / denominator
         )
-    if rule == _BALANCE_BY_COUNT:
-        return scalars(pairs.like / pairs.unlike if pairs.unlike > 0 else 0.0)
+    if params.balances[field] == _BALANCE_BY_COUNT:
+        count = params.counts[field]
+        return scalars(params.counts[against] / count if count > 0 else 0.0)
     return scalars(1.0)
 
 
 @kernel_function
-def _sum_balanced_fields(force, magnitude, pairs, params, axes):
-    """Overwrite the attraction field with the balanced sum of all fields; return its
-    squared norm for each lane."""
-    repulsion = _balance_weight(
-        params.repulsion_balance, magnitude, ATTRACTION, REPULSION, pairs
-    ) * scalars(params.gr)
-    unlike = _balance_weight(
-        params.alignment_balance, magnitude, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT, pairs
-    ) * scalars(params.fa)
+def _sum_balanced_fields(force, magnitude, weights, pairs, params, axes):
+    """Overwrite the first field with the balanced sum of all fields; return its squared
+    norm for each lane. weights: (field x lane), overwritten."""
+    for field in range(len(force)):
+        weight = _balance_weight(field, magnitude, params)
+        store_scalars(weights, field, weight * scalars(params.constants[field]))
     square = scalars(0.0)
     for i in range(pairs.n):
-        total = load_vectors(force[ATTRACTION], i, axes) * scalars(params.ga)
-        total += load_vectors(force[REPULSION], i, axes) * repulsion
-        total += load_vectors(force[LIKE_ALIGNMENT], i, axes) * scalars(params.fa)
-        total += load_vectors(force[UNLIKE_ALIGNMENT], i, axes) * unlike
+        total = load_vectors(force[0], i, axes) * load_scalars(weights, 0)
+        for field in range(1, len(force)):
+            weight = load_scalars(weights, field)
+            total += load_vectors(force[field], i, axes) * weight
         square += dot(total, total)
-        store_vectors(force[ATTRACTION], i, total)
+        store_vectors(force[0], i, total)
     return square
 
 
 @kernel_function
-def _move(x, force, square, params, n, moved, axes):
+def _move(x, force, square, params, noise, n, moved, axes):
     """Write to `moved` the positions x after a step along the force, by the step rule
-    of the settings."""
+    of the settings, and by the noise, if there is any."""
     norm = square_root(square)
     scale = scalars(params.step_size)
     if params.step_rule == _STEP_ALONG_DIRECTION:
@@ -129,7 +153,10 @@ def _move(x, force, square, params, n, moved, axes):
         f = load_vectors(force, i, axes)
         if params.step_rule == _STEP_PER_PARTICLE:
             f = f * inverse_length(f)
-        store_vectors(moved, i, load_vectors(x, i, axes) + f * scale)
+        position = load_vectors(x, i, axes) + f * scale
+        if noise.size > 0:
+            position += load_vectors(noise, i, axes)
+        store_vectors(moved, i, position)
 
 
 @kernel_function
@@ -186,17 +213,21 @@ def _accept_move(x, moved, n, active, axes):
 
 
 @kernel_function
-def _apply_forces(x, force, magnitude, moved, track, moving, pairs, params, axes):
+def _apply_forces(
+    x, force, magnitude, working, track, moving, noise, pairs, params, axes
+):
     """Write the total force at x to force[0] and, if `moving`, take one step along it
     in place.
 
+    working: arrays for the positions after the step and for the weights of the fields.
     Runs that diverge in this step keep their positions.
     """
-    square = _sum_balanced_fields(force, magnitude, pairs, params, axes)
+    moved, weights = working
+    square = _sum_balanced_fields(force, magnitude, weights, pairs, params, axes)
     if not moving:
         store_scalars(track[FORCE_NORM], 0, square_root(square))
         return
-    _move(x, force[ATTRACTION], square, params, pairs.n, moved, axes)
+    _move(x, force[0], square, params, noise, pairs.n, moved, axes)
     total = _normalise_block(moved, pairs.n, params.variance, axes)
     limit = scalars(_SQUARED_LIMIT)
     finite = where_above(
@@ -220,85 +251,108 @@ def _store_norm(row, active, square):
 # ----------------------------------------------------------- kernels called from Python
 
 
-@cached_kernel(pair_forces, pair_list, simd, settings, parallel=True)
-def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
-    """Take `number` steps in place; return the total force before the last step, or at
-    x if `number` is 0.
+@kernel_function
+def _noise_of_step(noise, step):
+    """The displacements of a step, of noise (step, token x axis x lane); nothing
+    without noise."""
+    return noise[step] if len(noise) > 0 else noise.reshape(-1)
 
-    blocks: (block, token x axis x lane); track: (block, row, lane), updated in place.
-    """
-    size = blocks.shape[1]
-    count = len(blocks)
-    total = np.empty((count, size))
-    if across:
-        for block in prange(count):
-            work = force_workspace(pairs, axes)
-            force = np.empty((FIELD_COUNT, size))
-            magnitude = np.empty((FIELD_COUNT, LANES_64))
-            moved = np.empty(size)
-            x = blocks[block]
-            for _ in range(max(number, 1)):
-                token_fields_across_runs(x, pairs, work, force, magnitude, axes)
-                _apply_forces(
-                    x,
-                    force,
-                    magnitude,
-                    moved,
-                    track[block],
-                    number > 0,
-                    pairs,
-                    params,
-                    axes,
-                )
-            copy_numbers(force[ATTRACTION], total[block])
-    else:
-        work = force_workspace(pairs, axes)
-        force = np.empty((FIELD_COUNT, size))
-        magnitude = np.empty((FIELD_COUNT, LANES_64))
-        moved = np.empty(size)
-        for block in range(count):
-            x = blocks[block]
-            for _ in range(max(number, 1)):
-                token_fields_within_run(
-                    x,
-                    min(LANES_64, runs - block * LANES_64),
-                    pairs,
-                    work,
-                    force,
-                    magnitude,
-                    axes,
-                )
-                _apply_forces(
-                    x,
-                    force,
-                    magnitude,
-                    moved,
-                    track[block],
-                    number > 0,
-                    pairs,
-                    params,
-                    axes,
-                )
-            copy_numbers(force[ATTRACTION], total[block])
-    return total
+
+def advance_kernel(forces: tuple[Force, ...], dim: int) -> Callable[..., Any]:
+    """The compiled function that takes steps under a law.
+
+    advance(blocks, runs, across, number, track, noise, pairs, params) takes `number`
+    steps in place, and returns the total force before the last step, or at x if
+    `number` is 0. blocks: (block, token x axis x lane); track: (block, row, lane),
+    updated in place; noise: (block, step, token x axis x lane) displacements in each
+    step, without steps if there is none. Constants and balance of the forces do not
+    matter; they are among the parameters."""
+    return _advance_kernel(bare_forces(forces), dim)
+
+
+@functools.lru_cache(maxsize=64)
+def _advance_kernel(forces: tuple[Force, ...], dim: int) -> Callable[..., Any]:
+    fields = field_kernels(forces, dim)
+    workspace = fields.workspace
+    across_runs = fields.across_runs
+    within_run = fields.within_run
+    axes = tuple(range(dim))
+    force_count = len(forces)
+    modules = (*pair_forces.MODULES, pair_forces, settings)
+
+    @cached_kernel(*modules, variant=variant_name(forces, dim), parallel=True)
+    def advance(blocks, runs, across, number, track, noise, pairs, params):
+        size = blocks.shape[1]
+        count = len(blocks)
+        total = np.empty((count, size))
+        if across:
+            for block in prange(count):
+                work = workspace(pairs)
+                force = np.empty((force_count, size))
+                magnitude = np.empty((force_count, LANES_64))
+                working = (np.empty(size), np.empty(force_count * LANES_64))
+                x = blocks[block]
+                for step in range(max(number, 1)):
+                    across_runs(x, LANES_64, pairs, work, force, magnitude)
+                    _apply_forces(
+                        x,
+                        force,
+                        magnitude,
+                        working,
+                        track[block],
+                        number > 0,
+                        _noise_of_step(noise[block], step),
+                        pairs,
+                        params,
+                        axes,
+                    )
+                copy_numbers(force[0], total[block])
+        else:
+            work = workspace(pairs)
+            force = np.empty((force_count, size))
+            magnitude = np.empty((force_count, LANES_64))
+            working = (np.empty(size), np.empty(force_count * LANES_64))
+            for block in range(count):
+                x = blocks[block]
+                left = min(LANES_64, runs - block * LANES_64)
+                for step in range(max(number, 1)):
+                    within_run(x, left, pairs, work, force, magnitude)
+                    _apply_forces(
+                        x,
+                        force,
+                        magnitude,
+                        working,
+                        track[block],
+                        number > 0,
+                        _noise_of_step(noise[block], step),
+                        pairs,
+                        params,
+                        axes,
+                    )
+                copy_numbers(force[0], total[block])
+        return total
+
+    return advance
 
 
 @cached_kernel(pair_forces, pair_list, simd, settings)
-def apply_fields(blocks, force, magnitude, track, moving, pairs, params, axes):
+def apply_fields(blocks, force, magnitude, track, moving, noise, pairs, params, axes):
     """Take one step in place along fields that are given, if `moving`, and write the
     total force to force[:, 0].
 
     force: (block, field, token x axis x lane); magnitude: (block, field, lane); track:
-    (block, row, lane)."""
-    moved = np.empty(blocks.shape[1])
+    (block, row, lane); noise: (block, step, token x axis x
+    lane), of which the first step is used."""
+    working = (np.empty(blocks.shape[1]), np.empty(force.shape[1] * LANES_64))
     for block in range(len(blocks)):
         _apply_forces(
             blocks[block],
             force[block],
             magnitude[block],
-            moved,
+            working,
             track[block],
             moving,
+            _noise_of_step(noise[block], 0),
             pairs,
             params,
             axes,

@@ -1,5 +1,5 @@
-"""Direct sums of the fields over like pairs of pair sums, of which there are about
-N³/4.
+"""Direct sums of the forces of CA over like pairs of pair sums, of which there are
+about N³/4.
 
 The repulsion between like pairs, which is no field of the model, is summed as well, to
 be subtracted from that between all pairs."""
@@ -7,7 +7,7 @@ be subtracted from that between all pairs."""
 import numpy as np
 from numba import prange
 
-from dynamics.kernels import simd
+from dynamics.forces import CA
 from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.kernels.simd import (
     LANES_64,
@@ -19,17 +19,19 @@ from dynamics.kernels.simd import (
     scalars,
     store_scalars,
     store_vectors,
+    sum_axes,
     where_above,
 )
-from dynamics.particles import pair_forces, pair_list, point_cells
-from dynamics.particles.pair_forces import (
-    alignment_force,
-    in_half_plane,
-    inverse_length,
-)
+from dynamics.particles import pair_forces, point_cells
+from dynamics.particles.force_terms import law_terms, radial_strength
+from dynamics.particles.pair_forces import variant_name
 from dynamics.particles.point_cells import AXES
 
 ATTRACTION, REPULSION, ALIGNMENT = range(3)
+
+_LIKE_ATTRACTION, _, _LIKE_ALIGNMENT, _ = CA
+_attraction = radial_strength(_LIKE_ATTRACTION.expression)
+_alignment = law_terms([_LIKE_ALIGNMENT], "like")
 
 
 @kernel_function
@@ -56,22 +58,26 @@ def _like_fields(
     for kl in range(first, last):
         x_kl = broadcast_vectors(points, kl, AXES)
         difference = x_ij - x_kl
-        inverse = inverse_length(difference)
-        attracted = multiply_add(x_kl - x_ij, inverse, attracted)
-        count += where_above(inverse, 0.0, scalars(1.0))
-        inside = widest - dot(difference, difference)
+        square = dot(difference, difference)
+        factor, magnitude = _attraction(square)
+        attracted = multiply_add(difference, factor, attracted)
+        count += magnitude
+        inside = widest - square
         if len(square_cutoffs) > 1:
             region = np.int64(regions[kl])
             other = own - scalars(regions[kl])
             cutoff = where_above(
                 scalars(0.5) - other * other, 0.0, scalars(square_cutoffs[region])
             ) + where_above(other * other, 0.5, widest)
-            inside = cutoff - dot(difference, difference)
+            inside = cutoff - square
+        inverse = factor * scalars(-1.0)  # the attraction has the strength -1
         inverse = inverse - where_above(inside, 0.0, inverse)
         repelled = multiply_add(difference, inverse * inverse, repelled)
         strength += inverse
-        aligned += alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, AXES))
-        partners += in_half_plane(x_ij, x_kl)
+        unit_kl = broadcast_vectors(directions, kl, AXES)
+        on_ij, _, partner = _alignment(x_ij, x_kl, unit_kl, unit_kl)
+        aligned += on_ij
+        partners += sum_axes(partner)
     store_vectors(fields, ATTRACTION, attracted)
     store_vectors(fields, REPULSION, repelled)
     store_vectors(fields, ALIGNMENT, aligned)
@@ -80,7 +86,13 @@ def _like_fields(
     store_scalars(magnitudes, ALIGNMENT, partners)
 
 
-@cached_kernel(pair_forces, pair_list, point_cells, simd, parallel=True)
+@cached_kernel(
+    *pair_forces.MODULES,
+    pair_forces,
+    point_cells,
+    variant=variant_name(CA, len(AXES)),
+    parallel=True,
+)
 def like_sums(points, directions, pairs, regions, square_cutoffs):
     """Attraction, repulsion and alignment between like pair sums: (3, pair, 2), and
     their magnitudes (3, pair).

@@ -1,45 +1,33 @@
-r"""The pair forces of CA: repulsion, attraction and alignment between pair sums, summed
-over all pairs.
+r"""Sums of the forces of a law over all pairs of pair sums.
 
-A pair of tokens i <= j has the pair sum x_ij = x_i + x_j. Another pair sum x_kl acts on
-x_ij through four fields (CA equations 2-4, combined in CA section 6). With r = \|x_ij -
-x_kl\|:
+A law is a tuple of `dynamics.forces.Force`; that module has the formulas. Pairs are
+grouped by residue class (i + j mod N), so that the inner loops contain no branch.
+There are two ways to sum, for many runs and for few, with bitwise identical results:
+the force on a pair sum is added up over the others in ascending order, and each term is
+rounded separately. The magnitude of a force is the same for both pair sums, and is
+stored with the later of the two.
 
-    like attraction     i+j == k+l (mod N)                    (x_kl - x_ij) / r
-    unlike repulsion    i+j != k+l                            (x_ij - x_kl) / r²
-    like alignment      i+j == k+l  and  x_ij . x_kl > 0       x_kl / \|x_kl\|
-    unlike alignment    i+j != k+l  and  x_ij . x_kl > 0      -x_kl / \|x_kl\|
-
-The sum over kl is the force on both particles i and j. All fields are computed with g_a
-= g_r = f_a = 1.
-
-Where a field is undefined it is 0: two coincident pair sums (r² <= `TINY`) neither
-attract nor repel each other, and a pair sum at the origin (\|x_kl\|² <= `TINY`) neither
-aligns others nor is aligned.
-
-Pairs are grouped by residue class (i + j mod N), so that the inner loops contain no
-branch. There are two ways to sum, for many runs and for few, with bitwise identical
-results: the force on a pair sum is added up over the others in ascending order, and
-each term is rounded separately. The magnitude of a field is the same for both pair
-sums, and is stored with the later of the two.
-
-- Across runs (`_pair_fields_across_runs`): each SIMD lane is a run. Each pair of pair
-  sums is visited once and used for both (action and reaction).
-- Within a run (`_pair_fields_within_run`): each SIMD lane is a pair sum. Each pair of
-  pair sums is visited from both sides, which is twice the work, but no two lanes write
-  to the same memory, so a single run can be spread over threads.
+- Across runs: each SIMD lane is a run. Each pair of pair sums is visited once and used
+  for both.
+- Within a run: each SIMD lane is a pair sum. Each pair of pair sums is visited from both
+  sides, which is twice the work, but no two lanes write to the same memory, so a single
+  run can be spread over threads.
 
 Alignment in the plane depends only on the order of the angles, which sorting gives in
 O(P log P). This is not used: alignment takes 5 to 10% of the time of the whole sum, and
 sorting with prefix sums took longer than that for every N up to 113 and lost four
 digits."""
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import get_num_threads, prange
 
-from dynamics.kernels import simd
+from dynamics import strengths
+from dynamics.forces import CA, Force, bare_forces
+from dynamics.kernels import lane_functions, simd
 from dynamics.kernels.compiling import cached_kernel, kernel_function, numba_threads
 from dynamics.kernels.simd import (
     LANES_64,
@@ -50,18 +38,16 @@ from dynamics.kernels.simd import (
     lane_numbers,
     load_scalars,
     load_vectors,
+    repeat_axes,
     scalars,
     square_root,
-    store_scalars,
     store_vectors,
     where_above,
 )
-from dynamics.particles import pair_list
+from dynamics.particles import force_terms, pair_list
+from dynamics.particles.force_terms import TINY, law_terms
 from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.settings import SettingsError
-
-TINY = 1e-280
-"""Squared lengths up to this count as zero; above it every field is finite."""
 
 RELATIVE_COST_WITHIN_RUN = 1.6
 """Measured time per pair of pair sums of the sum within a run, relative to the sum
@@ -70,18 +56,13 @@ MIN_WORK_FOR_THREADS = 20_000
 """Work of a run (groups of eight pair sums times pair sums) from which several threads
 are faster; about N = 28."""
 
-FIELD_NAMES = (
-    "like_attraction",
-    "unlike_repulsion",
-    "like_alignment",
-    "unlike_alignment",
-)
-"""The four fields in the order of the field axis of all arrays here."""
-FIELD_COUNT = len(FIELD_NAMES)
-ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(FIELD_COUNT)
+FIELD_NAMES = tuple(force.name for force in CA)
+"""The four forces of CA, in the order of the force axis of all arrays here."""
 
+ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(len(CA))
 
-# ---------------------------------------------------------- force between two pair sums
+MODULES = (simd, lane_functions, pair_list, force_terms, strengths)
+"""Modules that are compiled into the kernels of a law."""
 
 
 @kernel_function
@@ -91,184 +72,95 @@ def inverse_length(vectors):
     return where_above(square, TINY, scalars(1.0) / square_root(square))
 
 
-@kernel_function
-def repulsion_force(x_ij, x_kl):
-    """Repulsion of x_ij by x_kl, (x_ij - x_kl) / r², and its magnitude 1/r (CA eq 2,
-    g_r = 1)."""
-    difference = x_ij - x_kl
-    square = dot(difference, difference)
-    inverse_square = where_above(square, TINY, scalars(1.0) / square)
-    return difference * inverse_square, square_root(inverse_square)
+# ------------------------------------------------ forces between one kind of pairs
 
 
-@kernel_function
-def attraction_force(x_ij, x_kl):
-    """Attraction of x_ij by x_kl, (x_kl - x_ij) / r, and its magnitude 1 (CA eq 3, g_a
-    = 1)."""
-    difference = x_kl - x_ij
-    inverse = inverse_length(difference)
-    return difference * inverse, where_above(inverse, 0.0, scalars(1.0))
+class PairSums(NamedTuple):
+    """Compiled sums of the forces between one kind of pairs, like or unlike, in one
+    dimension."""
+
+    width: int
+    """Number of forces."""
+    targets: np.ndarray
+    """(force,) The place of each force in the law; empty if there is none, and the sums
+    are of one force that is zero."""
+    across_runs: Callable[..., Any]
+    within_run: Callable[..., Any]
 
 
-@kernel_function
-def alignment_force(x_ij, x_kl, unit_kl):
-    """Alignment of x_ij by a like x_kl: x_kl / |x_kl| if x_ij . x_kl > 0, else 0 (CA eq
-    4, f_a = 1)."""
-    return where_above(dot(x_ij, x_kl), 0.0, unit_kl)
+def _pair_sums(
+    forces: tuple[Force, ...], kind: Literal["like", "unlike"], dim: int
+) -> PairSums:
+    """The compiled sums of the forces of a law between one kind of pairs.
+
+    Arrays: sums and units, the pair sums and their directions (pair x axis x lane);
+    fields (pair x force x axis x lane) and magnitudes (pair x force x lane)."""
+    targets = [place for place, force in enumerate(forces) if force.acts_between(kind)]
+    width = max(1, len(targets))
+    terms = law_terms(forces, kind)
+    axes = tuple(range(dim))
+    field_axes = tuple(range(width * dim))
+    numbers = tuple(range(width))
+    is_like = kind == "like"
+
+    @kernel_function
+    def across_runs(bounds, sums, units, fields, magnitudes):
+        """Lanes are runs. Each pair of pair sums is visited once; its forces are added
+        to what is on both."""
+        for c in range(bounds.size - 1):
+            first, end = bounds[c], bounds[c + 1]
+            others = range(first, end) if is_like else range(end, bounds[-1])
+            for kl in others:
+                x_kl = load_vectors(sums, kl, axes)
+                unit_kl = load_vectors(units, kl, axes)
+                total = load_vectors(fields, kl, field_axes)
+                strength = load_vectors(magnitudes, kl, numbers)
+                for ij in range(first, min(kl, end)):
+                    x_ij = load_vectors(sums, ij, axes)
+                    unit_ij = load_vectors(units, ij, axes)
+                    on_ij, on_kl, magnitude = terms(x_ij, x_kl, unit_ij, unit_kl)
+                    add_vectors(fields, ij, on_ij, field_axes)
+                    total += on_kl
+                    strength += magnitude
+                store_vectors(fields, kl, total)
+                store_vectors(magnitudes, kl, strength)
+
+    @kernel_function
+    def within_run(
+        place, group_sums, group_units, points, directions, earlier, later, out
+    ):
+        """Lanes are the pair sums of a group, and points (pair x axis) those of one
+        run. The forces on the group by the pair sums in two ranges, of which the second
+        comes after all of the group, so that magnitudes are not needed."""
+        group, start = place
+        x_ij = load_vectors(group_sums, group, axes)
+        unit_ij = load_vectors(group_units, group, axes)
+        order = lane_numbers() + scalars(float(start))
+        fields, magnitudes = out
+        total = repeat_axes(scalars(0.0), field_axes)
+        strength = repeat_axes(scalars(0.0), numbers)
+        for kl in range(earlier[0], earlier[1]):
+            x_kl = broadcast_vectors(points, kl, axes)
+            unit_kl = broadcast_vectors(directions, kl, axes)
+            on_ij, _, magnitude = terms(x_ij, x_kl, unit_ij, unit_kl)
+            if is_like:
+                # positive where ij comes after kl, 0 where it is kl itself
+                after = order - scalars(float(kl))
+                on_ij = where_above(after * after, 0.5, on_ij)
+                magnitude = where_above(after, 0.5, magnitude)
+            total += on_ij
+            strength += magnitude
+        for kl in range(later[0], later[1]):
+            x_kl = broadcast_vectors(points, kl, axes)
+            unit_kl = broadcast_vectors(directions, kl, axes)
+            total += terms(x_ij, x_kl, unit_ij, unit_kl)[0]
+        store_vectors(fields, group, total)
+        store_vectors(magnitudes, group, strength)
+
+    return PairSums(width, np.array(targets, np.int64), across_runs, within_run)
 
 
-@kernel_function
-def in_half_plane(x_ij, x_kl):
-    """The magnitude of the alignment of x_ij by x_kl: 1 if x_ij . x_kl > 0, else 0."""
-    return where_above(dot(x_ij, x_kl), 0.0, scalars(1.0))
-
-
-# ------------------------------------------------------ sum across runs: lanes are runs
-
-
-@kernel_function
-def _add_like_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
-    """Add both like fields. Each pair of pair sums of the same class is visited once
-    and used for both."""
-    for c in range(bounds.size - 1):
-        for kl in range(bounds[c], bounds[c + 1]):
-            x_kl = load_vectors(sums, kl, axes)
-            unit_kl = load_vectors(units, kl, axes)
-            attracted = load_vectors(fields[ATTRACTION], kl, axes)
-            aligned = load_vectors(fields[LIKE_ALIGNMENT], kl, axes)
-            strength = load_scalars(magnitudes[ATTRACTION], kl)
-            partners = load_scalars(magnitudes[LIKE_ALIGNMENT], kl)
-            for ij in range(bounds[c], kl):
-                x_ij = load_vectors(sums, ij, axes)
-                force, magnitude = attraction_force(x_ij, x_kl)
-                add_vectors(fields[ATTRACTION], ij, force, axes)
-                attracted -= force
-                strength += magnitude
-                add_vectors(
-                    fields[LIKE_ALIGNMENT],
-                    ij,
-                    alignment_force(x_ij, x_kl, unit_kl),
-                    axes,
-                )
-                aligned += alignment_force(x_kl, x_ij, load_vectors(units, ij, axes))
-                partners += in_half_plane(x_ij, x_kl)
-            store_vectors(fields[ATTRACTION], kl, attracted)
-            store_vectors(fields[LIKE_ALIGNMENT], kl, aligned)
-            store_scalars(magnitudes[ATTRACTION], kl, strength)
-            store_scalars(magnitudes[LIKE_ALIGNMENT], kl, partners)
-
-
-@kernel_function
-def _add_unlike_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
-    """Add both unlike fields. Each pair of pair sums of different classes is visited
-    once and used for both."""
-    for c in range(bounds.size - 1):
-        for kl in range(bounds[c + 1], bounds[-1]):
-            x_kl = load_vectors(sums, kl, axes)
-            unit_kl = load_vectors(units, kl, axes)
-            repelled = load_vectors(fields[REPULSION], kl, axes)
-            aligned = load_vectors(fields[UNLIKE_ALIGNMENT], kl, axes)
-            strength = load_scalars(magnitudes[REPULSION], kl)
-            partners = load_scalars(magnitudes[UNLIKE_ALIGNMENT], kl)
-            for ij in range(bounds[c], bounds[c + 1]):
-                x_ij = load_vectors(sums, ij, axes)
-                force, magnitude = repulsion_force(x_ij, x_kl)
-                add_vectors(fields[REPULSION], ij, force, axes)
-                repelled -= force
-                strength += magnitude
-                _subtract_vectors(
-                    fields[UNLIKE_ALIGNMENT],
-                    ij,
-                    alignment_force(x_ij, x_kl, unit_kl),
-                    axes,
-                )
-                aligned -= alignment_force(x_kl, x_ij, load_vectors(units, ij, axes))
-                partners += in_half_plane(x_ij, x_kl)
-            store_vectors(fields[REPULSION], kl, repelled)
-            store_vectors(fields[UNLIKE_ALIGNMENT], kl, aligned)
-            store_scalars(magnitudes[REPULSION], kl, strength)
-            store_scalars(magnitudes[UNLIKE_ALIGNMENT], kl, partners)
-
-
-@kernel_function
-def _subtract_vectors(array, group, value, axes):
-    """array[group] -= value."""
-    store_vectors(array, group, load_vectors(array, group, axes) - value)
-
-
-@kernel_function
-def _pair_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
-    """All four fields on every pair sum of a block of eight runs; lanes are runs.
-
-    sums and units, the pair sums and their directions: (pair x axis x lane); bounds:
-    (class + 1). Writes fields (field, pair x axis x lane) and magnitudes (field, pair x
-    lane)."""
-    fields[:] = 0.0
-    magnitudes[:] = 0.0
-    _add_like_fields_across_runs(sums, units, bounds, fields, magnitudes, axes)
-    _add_unlike_fields_across_runs(sums, units, bounds, fields, magnitudes, axes)
-
-
-# ------------------------------------------------ sum within a run: lanes are pair sums
-
-
-@kernel_function
-def _like_fields_within_run(
-    group, x_ij, numbers, points, directions, first, last, out, out_magnitudes, axes
-):
-    """Both like fields on eight pair sums of a class, which are the pair sums first to
-    last - 1."""
-    attracted = x_ij - x_ij
-    aligned = x_ij - x_ij
-    strength = scalars(0.0)
-    partners = scalars(0.0)
-    for kl in range(first, last):
-        x_kl = broadcast_vectors(points, kl, axes)
-        force, magnitude = attraction_force(x_ij, x_kl)
-        attracted += force
-        later = numbers - scalars(
-            float(kl)
-        )  # positive where ij comes after kl, 0 where it is kl itself
-        strength += where_above(later, 0.5, magnitude)
-        partners += where_above(later, 0.5, in_half_plane(x_ij, x_kl))
-        aligned += where_above(
-            later * later,
-            0.5,
-            alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes)),
-        )
-    store_vectors(out[ATTRACTION], group, attracted)
-    store_vectors(out[LIKE_ALIGNMENT], group, aligned)
-    store_scalars(out_magnitudes[ATTRACTION], group, strength)
-    store_scalars(out_magnitudes[LIKE_ALIGNMENT], group, partners)
-
-
-@kernel_function
-def _unlike_fields_within_run(
-    group, x_ij, points, directions, first, last, pairs, out, out_magnitudes, axes
-):
-    """Both unlike fields on eight pair sums of a class, from all pair sums except first
-    to last - 1."""
-    repelled = x_ij - x_ij
-    aligned = x_ij - x_ij
-    strength = scalars(0.0)
-    partners = scalars(0.0)
-    for kl in range(first):
-        x_kl = broadcast_vectors(points, kl, axes)
-        force, magnitude = repulsion_force(x_ij, x_kl)
-        repelled += force
-        strength += magnitude
-        aligned -= alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes))
-        partners += in_half_plane(x_ij, x_kl)
-    for kl in range(
-        last, pairs
-    ):  # magnitudes are stored with the later pair sum, kl: no square root is needed
-        x_kl = broadcast_vectors(points, kl, axes)
-        repelled += repulsion_force(x_ij, x_kl)[0]
-        aligned -= alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes))
-    store_vectors(out[REPULSION], group, repelled)
-    store_vectors(out[UNLIKE_ALIGNMENT], group, aligned)
-    store_scalars(out_magnitudes[REPULSION], group, strength)
-    store_scalars(out_magnitudes[UNLIKE_ALIGNMENT], group, partners)
+# ------------------------------------------------------------- copies of one run
 
 
 @kernel_function
@@ -281,85 +173,27 @@ def _gather_lane(sums, units, lane, points, directions):
 
 
 @kernel_function
-def _load_group(points, start, last, padded, group, axes):
-    """Pair sums start to start + 7 of one run as lanes; lanes for pair sums from `last`
-    on are zero."""
+def _pad_group(points, start, last, padded, group, axes):
+    """Copy the vectors of pair sums start to start + 7 of one run to lanes; lanes for
+    pair sums from `last` on stay zero."""
     dim = len(axes)
     base = group * dim * LANES_64
     for lane in range(min(LANES_64, last - start)):
         for axis in axes:
             padded[base + axis * LANES_64 + lane] = points[(start + lane) * dim + axis]
-    return load_vectors(padded, group, axes)
 
 
 @kernel_function
-def _scatter_group(
-    group, start, last, lane, out, out_magnitudes, fields, magnitudes, axes
-):
-    """Copy the fields on pair sums start to start + 7 of one run to that run's lane."""
-    dim = len(axes)
-    for field in range(FIELD_COUNT):
-        for k in range(min(LANES_64, last - start)):
-            magnitudes[field, (start + k) * LANES_64 + lane] = out_magnitudes[
-                field, group * LANES_64 + k
-            ]
-            for axis in axes:
-                value = out[field, (group * dim + axis) * LANES_64 + k]
-                fields[field, ((start + k) * dim + axis) * LANES_64 + lane] = value
+def _scatter_group(place, out, into, width):
+    """Copy what is stored of pair sums start to start + 7 of one run, `width` numbers
+    each, to that run's lane.
 
-
-@kernel_function(parallel=True)
-def _pair_fields_within_run(
-    sums, units, bounds, groups, runs, fields, magnitudes, axes
-):
-    """The same as `_pair_fields_across_runs` for the first `runs` lanes, one run after
-    the other, on all threads.
-
-    groups: (group, 2), class and first pair sum of every eight pair sums of a class.
-    """
-    dim = len(axes)
-    pairs = bounds[-1]
-    points = np.empty(pairs * dim)
-    directions = np.empty(pairs * dim)
-    padded = np.zeros(len(groups) * dim * LANES_64)
-    out = np.empty((FIELD_COUNT, len(groups) * dim * LANES_64))
-    out_magnitudes = np.empty((FIELD_COUNT, len(groups) * LANES_64))
-    for lane in range(runs):
-        _gather_lane(sums, units, lane, points, directions)
-        for number in prange(len(groups)):
-            # prange counts by unsigned integers, with which all would be compiled again
-            group = np.int64(number)
-            first, last = bounds[groups[group, 0]], bounds[groups[group, 0] + 1]
-            start = groups[group, 1]
-            x_ij = _load_group(points, start, last, padded, group, axes)
-            numbers = lane_numbers() + scalars(float(start))
-            _like_fields_within_run(
-                group,
-                x_ij,
-                numbers,
-                points,
-                directions,
-                first,
-                last,
-                out,
-                out_magnitudes,
-                axes,
-            )
-            _unlike_fields_within_run(
-                group,
-                x_ij,
-                points,
-                directions,
-                first,
-                last,
-                pairs,
-                out,
-                out_magnitudes,
-                axes,
-            )
-            _scatter_group(
-                group, start, last, lane, out, out_magnitudes, fields, magnitudes, axes
-            )
+    place: group, start, end of the class, lane."""
+    group, start, last, lane = place
+    for k in range(min(LANES_64, last - start)):
+        for number in range(width):
+            value = out[(group * width + number) * LANES_64 + k]
+            into[((start + k) * width + number) * LANES_64 + lane] = value
 
 
 # --------------------------------- from particles to pair sums, and fields to particles
@@ -380,59 +214,189 @@ def _store_pair_sums(x, pairs, sums, units, axes):
 
 
 @kernel_function
-def _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
-    """Add the fields on each pair sum to both its tokens, and sum the magnitudes.
-
-    Writes force (field, token x axis x lane) and magnitude (field, lane). The magnitude
-    is summed over ordered pairs of pairs, hence the factor 2."""
-    force[:] = 0.0
-    magnitude[:] = 0.0
-    for field in range(FIELD_COUNT):
-        for ij in range(len(pairs.first)):
-            value = load_vectors(fields[field], ij, axes)
-            add_vectors(force[field], pairs.first[ij], value, axes)
-            if pairs.twice or pairs.first[ij] != pairs.second[ij]:
-                add_vectors(force[field], pairs.second[ij], value, axes)
-            add_scalars(
-                magnitude[field], 0, load_scalars(magnitudes[field], ij) * scalars(2.0)
-            )
+def _start_sums(x, pairs, work, axes):
+    """Store the pair sums, and set the sums of forces to zero."""
+    sums, units, like, unlike = work
+    _store_pair_sums(x, pairs, sums, units, axes)
+    like[0][:] = 0.0
+    like[1][:] = 0.0
+    unlike[0][:] = 0.0
+    unlike[1][:] = 0.0
 
 
 @kernel_function
-def force_workspace(pairs, axes):
-    """Working memory for a block of eight runs: pair sums, their directions, fields,
-    magnitudes."""
-    size = len(pairs.first) * len(axes) * LANES_64
-    return (
-        np.empty(size),
-        np.empty(size),
-        np.empty((FIELD_COUNT, size)),
-        np.empty((FIELD_COUNT, len(pairs.first) * LANES_64)),
-    )
+def _sum_onto_tokens(pairs, on_pairs, targets, width, force, magnitude, axes):
+    """Add the fields on each pair sum to both its tokens, and sum the magnitudes.
+
+    on_pairs: fields (pair x width x axis x lane) and magnitudes (pair x width x lane)
+    of the forces with places `targets` in the law. Adds to force (force, token x axis x
+    lane) and magnitude (force, lane). The magnitude is summed over ordered pairs of
+    pairs, hence the factor 2."""
+    fields, magnitudes = on_pairs
+    for term in range(len(targets)):
+        field = targets[term]
+        for ij in range(len(pairs.first)):
+            place = ij * width + term
+            value = load_vectors(fields, place, axes)
+            add_vectors(force[field], pairs.first[ij], value, axes)
+            if pairs.twice or pairs.first[ij] != pairs.second[ij]:
+                add_vectors(force[field], pairs.second[ij], value, axes)
+            size = load_scalars(magnitudes, place) * scalars(2.0)
+            add_scalars(magnitude[field], 0, size)
 
 
-@cached_kernel(simd, pair_list)
-def token_fields_across_runs(x, pairs, work, force, magnitude, axes):
-    """The four fields on every token of a block of eight runs, computed on the calling
-    thread."""
-    sums, units, fields, magnitudes = work
-    _store_pair_sums(x, pairs, sums, units, axes)
-    _pair_fields_across_runs(sums, units, pairs.bounds, fields, magnitudes, axes)
-    _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes)
+# ------------------------------------------------------------- kernels of one law
 
 
-@cached_kernel(simd, pair_list)
-def token_fields_within_run(x, runs, pairs, work, force, magnitude, axes):
-    """The same as `token_fields_across_runs` for the first `runs` lanes of the block,
-    on all threads."""
-    sums, units, fields, magnitudes = work
-    fields[:] = 0.0
-    magnitudes[:] = 0.0
-    _store_pair_sums(x, pairs, sums, units, axes)
-    _pair_fields_within_run(
-        sums, units, pairs.bounds, pairs.groups, runs, fields, magnitudes, axes
-    )
-    _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes)
+class FieldKernels(NamedTuple):
+    """Compiled sums of the forces of one law in one dimension."""
+
+    workspace: Callable[..., Any]
+    """workspace(pairs): memory for a block of eight runs."""
+    across_runs: Callable[..., Any]
+    """across_runs(x, runs, pairs, work, force, magnitude): the forces (force, token x
+    axis x lane) on every token of a block x, and their magnitudes (force, lane); on the
+    calling thread."""
+    within_run: Callable[..., Any]
+    """The same for the first `runs` lanes, on all threads."""
+    evaluate: Callable[..., Any]
+    """evaluate(blocks, runs, across, pairs): forces (block, force, ...) and magnitudes
+    (block, force, lane) of all blocks."""
+
+
+def field_kernels(forces: tuple[Force, ...], dim: int) -> FieldKernels:
+    """The compiled sums of the forces in a dimension. Constants and balance of the
+    forces do not matter."""
+    return _field_kernels(bare_forces(forces), dim)
+
+
+def variant_name(forces: tuple[Force, ...], dim: int) -> str:
+    """Text that determines the kernels of a law."""
+    strengths_of = [(force.pairs, force.along, force.strength) for force in forces]
+    return f"{strengths_of} {dim}"
+
+
+@functools.lru_cache(maxsize=64)
+def _field_kernels(forces: tuple[Force, ...], dim: int) -> FieldKernels:
+    variant = variant_name(forces, dim)
+    force_count = len(forces)
+    axes = tuple(range(dim))
+    like = _pair_sums(forces, "like", dim)
+    unlike = _pair_sums(forces, "unlike", dim)
+    like_across, like_within = like.across_runs, like.within_run
+    unlike_across, unlike_within = unlike.across_runs, unlike.within_run
+    like_width, unlike_width = like.width, unlike.width
+    like_targets, unlike_targets = like.targets, unlike.targets
+
+    @kernel_function
+    def workspace(pairs):
+        size = len(pairs.first) * LANES_64
+        return (
+            np.empty(size * dim),
+            np.empty(size * dim),
+            (np.empty(size * like_width * dim), np.empty(size * like_width)),
+            (np.empty(size * unlike_width * dim), np.empty(size * unlike_width)),
+        )
+
+    @kernel_function
+    def sum_onto_tokens(pairs, work, force, magnitude):
+        force[:] = 0.0
+        magnitude[:] = 0.0
+        _sum_onto_tokens(
+            pairs, work[2], like_targets, like_width, force, magnitude, axes
+        )
+        _sum_onto_tokens(
+            pairs, work[3], unlike_targets, unlike_width, force, magnitude, axes
+        )
+
+    @cached_kernel(*MODULES, variant=variant)
+    def across_runs(x, runs, pairs, work, force, magnitude):
+        sums, units, (fields, sizes), (unlike_fields, unlike_sizes) = work
+        _start_sums(x, pairs, work, axes)
+        like_across(pairs.bounds, sums, units, fields, sizes)
+        unlike_across(pairs.bounds, sums, units, unlike_fields, unlike_sizes)
+        sum_onto_tokens(pairs, work, force, magnitude)
+
+    @kernel_function(parallel=True)
+    def fields_of_each_run(pairs, runs, work):
+        sums, units, (fields, sizes), (unlike_fields, unlike_sizes) = work
+        count = len(pairs.first)
+        groups = pairs.groups
+        size = len(groups) * LANES_64
+        points = np.empty(count * dim)
+        directions = np.empty(count * dim)
+        group_sums = np.zeros(size * dim)
+        group_units = np.zeros(size * dim)
+        on_like = (np.empty(size * like_width * dim), np.empty(size * like_width))
+        on_unlike = (np.empty(size * unlike_width * dim), np.empty(size * unlike_width))
+        for lane in range(runs):
+            _gather_lane(sums, units, lane, points, directions)
+            for number in prange(len(groups)):
+                # prange counts by unsigned integers, with which all would be compiled
+                # again
+                group = np.int64(number)
+                first = pairs.bounds[groups[group, 0]]
+                last = pairs.bounds[groups[group, 0] + 1]
+                start = groups[group, 1]
+                place = (group, start)
+                _pad_group(points, start, last, group_sums, group, axes)
+                _pad_group(directions, start, last, group_units, group, axes)
+                like_within(
+                    place,
+                    group_sums,
+                    group_units,
+                    points,
+                    directions,
+                    (first, last),
+                    (last, last),
+                    on_like,
+                )
+                unlike_within(
+                    place,
+                    group_sums,
+                    group_units,
+                    points,
+                    directions,
+                    (0, first),
+                    (last, count),
+                    on_unlike,
+                )
+                used = (group, start, last, lane)
+                _scatter_group(used, on_like[0], fields, like_width * dim)
+                _scatter_group(used, on_like[1], sizes, like_width)
+                _scatter_group(used, on_unlike[0], unlike_fields, unlike_width * dim)
+                _scatter_group(used, on_unlike[1], unlike_sizes, unlike_width)
+
+    @cached_kernel(*MODULES, variant=variant)
+    def within_run(x, runs, pairs, work, force, magnitude):
+        _start_sums(x, pairs, work, axes)
+        fields_of_each_run(pairs, runs, work)
+        sum_onto_tokens(pairs, work, force, magnitude)
+
+    @cached_kernel(*MODULES, variant=variant, parallel=True)
+    def evaluate(blocks, runs, across, pairs):
+        force = np.empty((len(blocks), force_count, blocks.shape[1]))
+        magnitude = np.empty((len(blocks), force_count, LANES_64))
+        if across:
+            for block in prange(len(blocks)):
+                across_runs(
+                    blocks[block],
+                    LANES_64,
+                    pairs,
+                    workspace(pairs),
+                    force[block],
+                    magnitude[block],
+                )
+        else:
+            work = workspace(pairs)
+            for block in range(len(blocks)):
+                left = min(LANES_64, runs - block * LANES_64)
+                within_run(
+                    blocks[block], left, pairs, work, force[block], magnitude[block]
+                )
+        return force, magnitude
+
+    return FieldKernels(workspace, across_runs, within_run, evaluate)
 
 
 # ------------------------------------------------------------------ for use from Python
@@ -473,44 +437,21 @@ def summation_plan(runs: int, pairs: PairList) -> tuple[bool, int]:
     return (True, min(blocks, threads)) if across <= within else (False, within_threads)
 
 
-@cached_kernel(simd, pair_list, parallel=True)
-def _evaluate(blocks, runs, across, pairs, axes):
-    """Force (block, field, token x axis x lane) and magnitude (block, field, lane) of
-    all blocks."""
-    force = np.empty((len(blocks), FIELD_COUNT, blocks.shape[1]))
-    magnitude = np.empty((len(blocks), FIELD_COUNT, LANES_64))
-    if across:
-        for block in prange(len(blocks)):
-            token_fields_across_runs(
-                blocks[block],
-                pairs,
-                force_workspace(pairs, axes),
-                force[block],
-                magnitude[block],
-                axes,
-            )
-    else:
-        work = force_workspace(pairs, axes)
-        for block in range(len(blocks)):
-            left = min(LANES_64, runs - block * LANES_64)
-            token_fields_within_run(
-                blocks[block], left, pairs, work, force[block], magnitude[block], axes
-            )
-    return force, magnitude
-
-
 class ForceFields(NamedTuple):
-    """The four force fields in the order of `FIELD_NAMES`, each with its constant set
-    to 1."""
+    """The fields of the forces of a law, each with a constant of 1."""
 
     force: np.ndarray
-    """Force on every token: (field, ..., token, axis)."""
+    """Force on every token: (force, ..., token, axis)."""
     magnitude: np.ndarray
-    """Sum of the magnitudes over ordered pairs of pairs: (field, ...)."""
+    """Sum of the magnitudes over ordered pairs of pairs: (force, ...)."""
 
 
-def force_fields(embedding: np.ndarray, pairs: PairList | None = None) -> ForceFields:
-    """Compute the four pair-force fields of CA on every token of one or more
+def force_fields(
+    embedding: np.ndarray,
+    pairs: PairList | None = None,
+    law: tuple[Force, ...] = CA,
+) -> ForceFields:
+    """Compute the fields of the forces of a law on every token of one or more
     embeddings.
 
     Parameters
@@ -521,13 +462,15 @@ def force_fields(embedding: np.ndarray, pairs: PairList | None = None) -> ForceF
     pairs : PairList, optional
         The pairs of tokens whose sums act on each other, from `group_pairs`. By default
         all pairs i <= j.
+    law : tuple of Force, optional
+        By default the four forces of CA: like attraction, unlike repulsion, like
+        alignment and unlike alignment.
 
     Returns
     -------
     ForceFields
-        ``force`` (field, ..., token, axis) and ``magnitude`` (field, ...). The fields
-        are like attraction, unlike repulsion, like alignment and unlike alignment, each
-        with its constant set to 1.
+        ``force`` (force, ..., token, axis) and ``magnitude`` (force, ...), each with a
+        constant of 1 and without balance.
 
     Raises
     ------
@@ -538,7 +481,7 @@ def force_fields(embedding: np.ndarray, pairs: PairList | None = None) -> ForceF
     Notes
     -----
     CA equations 2-4. The formulas, and their values at coincident pair sums, are
-    in `dynamics.particles.pair_forces`.
+    in `dynamics.forces`.
 
     Examples
     --------
@@ -565,16 +508,15 @@ def force_fields(embedding: np.ndarray, pairs: PairList | None = None) -> ForceF
         )
     runs = x.size // (n * dim)
     if runs == 0:
-        return ForceFields(
-            np.empty((FIELD_COUNT, *x.shape)), np.empty((FIELD_COUNT, *lead))
-        )
+        return ForceFields(np.empty((len(law), *x.shape)), np.empty((len(law), *lead)))
     across, threads = summation_plan(runs, pairs)
     blocks = to_blocks(x.reshape(runs, n, dim))
+    kernels = field_kernels(law, dim)
     with numba_threads(threads):
-        force, magnitude = _evaluate(blocks, runs, across, pairs, tuple(range(dim)))
+        force, magnitude = kernels.evaluate(blocks, runs, across, pairs)
     force = np.moveaxis(from_blocks(force, runs, n, dim), 1, 0)
-    magnitude = np.moveaxis(magnitude, 0, 1).reshape(FIELD_COUNT, -1)[:, :runs]
+    magnitude = np.moveaxis(magnitude, 0, 1).reshape(len(law), -1)[:, :runs]
     return ForceFields(
-        np.ascontiguousarray(force).reshape(FIELD_COUNT, *lead, n, dim),
-        magnitude.reshape(FIELD_COUNT, *lead),
+        np.ascontiguousarray(force).reshape(len(law), *lead, n, dim),
+        magnitude.reshape(len(law), *lead),
     )

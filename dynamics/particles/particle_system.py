@@ -1,26 +1,28 @@
 """The particle system: N particles under the pair forces of CA, normalised after every
 step (CA section 6).
 
-    x <- normalise(x + step_size F(x))
-    F = g_a attraction + w_r g_r repulsion + f_a (like + w_a unlike alignment)
+    x <- normalise(x + step_size F(x) + sqrt(2 temperature step_size) noise)
+    F = sum over the forces of the law of weight constant field
 
-The weights w_r and w_a balance the unlike fields against the like fields, and
-`normalise` restores zero mean and unit standard deviation. There is no momentum. A
-configuration of zero spread (N = 1, or all particles at one point) cannot be scaled and
-stays at the origin.
+The law is that of CA, or another one (`dynamics.forces`). The weights balance the unlike
+fields against the like fields, and `normalise` restores zero mean and unit standard
+deviation. The noise is standard normal, independent for every coordinate and step; its
+temperature is 0 in CA. There is no momentum. A configuration of zero spread (N = 1, or
+all particles at one point) cannot be scaled and stays at the origin.
 
 A run whose force or position exceeds 1e38 has diverged, and keeps its last state before
 it diverged."""
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numba import get_num_threads
 
 from dynamics import randomness
+from dynamics.forces import VARIABLES, Force
 from dynamics.initial_conditions import load_initial_positions
 from dynamics.kernels.compiling import numba_threads
 from dynamics.kernels.simd import LANES_64
@@ -31,19 +33,22 @@ from dynamics.particles.integrator import (
     MOVE_NORM,
     TRACK_ROWS,
     IntegratorParameters,
-    advance_blocks,
+    advance_kernel,
     apply_fields,
+    integrator_parameters,
     normalise_blocks,
 )
-from dynamics.particles.pair_forces import ATTRACTION, FIELD_COUNT
 from dynamics.particles.pair_list import PairList, group_pairs
-from dynamics.settings import (
-    PARTICLE_CHOICES,
-    ParticleSettings,
-    SettingsError,
-)
+from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.strengths import evaluate
 from dynamics.system import DEFAULT_CLOCK, SYSTEM_KINDS, resolve_device
 from dynamics.tasks import all_pairs
+
+NOISE_STEPS = 64
+"""Number of steps whose noise is drawn together."""
+CHECKED_RUNS = 8
+CHECKED_PAIRS = 200
+"""Number of runs and of pair sums between which strengths are checked."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +66,8 @@ class ParticleState:
     last_step: np.ndarray
     """(run,) `step`, or for a run that has diverged the last step before it
     diverged."""
+    noise_seed: np.ndarray | None = None
+    """(run,) Seeds of the noise; None at temperature 0."""
 
 
 class ParticleSystem:
@@ -119,17 +126,6 @@ class ParticleSystem:
         }
         self._given_pairs = pairs
         self._axes = tuple(range(settings.dim))
-        self._parameters = IntegratorParameters(
-            fa=settings.fa,
-            ga=settings.ga,
-            gr=settings.gr,
-            step_size=settings.step_size,
-            **{
-                field: PARTICLE_CHOICES[field].index(getattr(settings, field))
-                for field in IntegratorParameters._fields
-                if field in PARTICLE_CHOICES
-            },
-        )
 
     @functools.cached_property
     def pairs(self) -> PairList:
@@ -145,15 +141,20 @@ class ParticleSystem:
             self.settings.n, pairs, twice=self.settings.diagonal == "twice"
         )
 
+    @functools.cached_property
+    def _parameters(self) -> IntegratorParameters:
+        return integrator_parameters(self.settings, self.pairs)
+
     def working_bytes(self, runs: int) -> int:
         """Estimated memory in bytes that `advance` needs for an ensemble of `runs`."""
         s = self.settings
         if s.uses_mesh:
             return (
-                fast_forces.working_bytes(s.n, s.dim, s.accuracy)
-                + 8 * 32 * runs * s.n * s.dim
+                fast_forces.working_bytes(s.n, s.accuracy) + 8 * 32 * runs * s.n * s.dim
             )
-        per_block = s.n * (s.n + 1) // 2 * (6 * s.dim + 4) * LANES_64
+        terms = sum(2 if force.pairs == "all" else 1 for force in s.forces)
+        numbers = 2 * s.dim + terms * (s.dim + 1)
+        per_block = s.n * (s.n + 1) // 2 * numbers * LANES_64
         return 8 * (
             per_block * min(get_num_threads(), -(-runs // LANES_64))
             + 8 * runs * s.n * s.dim
@@ -172,10 +173,15 @@ class ParticleSystem:
         norm of the force there."""
         s = self.settings
         if s.start == "random":
-            return self.state_from_positions(
-                randomness.normal_samples(seeds, "particles/start", (s.n, s.dim))
+            positions = randomness.normal_samples(
+                seeds, "particles/start", (s.n, s.dim)
             )
-        return self.state_from_positions(load_initial_positions(s, seeds))
+        else:
+            positions = load_initial_positions(s, seeds)
+        state = self.state_from_positions(positions)
+        if not s.temperature:
+            return state
+        return dataclasses.replace(state, noise_seed=np.asarray(seeds, np.int64))
 
     def state_from_positions(self, positions: np.ndarray) -> ParticleState:
         """The state at step 0 of runs with initial positions (run, token, axis), which
@@ -184,6 +190,7 @@ class ParticleSystem:
         Raises SettingsError.
         """
         x = self.normalise(positions)
+        _check_strengths(self.settings.forces, x, self.pairs)
         norm = self.force(x)[1]
         if not (norm < 1e38).all():
             raise SettingsError(
@@ -199,7 +206,8 @@ class ParticleSystem:
         by default, unit variance."""
         runs, n, dim = positions.shape
         blocks = pair_forces.to_blocks(np.asarray(positions, np.float64))
-        normalise_blocks(blocks, n, self._parameters.variance, self._axes)
+        variance = self._parameters.variance
+        normalise_blocks(blocks, n, variance, self._axes)
         return pair_forces.from_blocks(blocks, runs, n, dim)
 
     def force(self, embedding: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -210,14 +218,18 @@ class ParticleSystem:
         subclass with another force has to override `advance` too, or it is refused."""
         runs, n, dim = embedding.shape
         track = np.zeros((TRACK_ROWS, runs))
-        total = self._run_kernel(embedding, 0, track)[1]
+        total = self._run_kernel(embedding, 0, track, None)[1]
         return total.reshape(runs, n, dim), track[FORCE_NORM]
 
     def _run_kernel(
-        self, embedding: np.ndarray, steps: int, track: np.ndarray
+        self,
+        embedding: np.ndarray,
+        steps: int,
+        track: np.ndarray,
+        noise: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Positions after `steps` steps and the last total force; `track` (row, run) is
-        updated in place."""
+        updated in place. noise: (run, step, token, axis) displacements."""
         runs, n, dim = embedding.shape
         blocks = pair_forces.to_blocks(embedding)
         lanes = np.zeros((TRACK_ROWS, len(blocks) * LANES_64))
@@ -225,20 +237,26 @@ class ParticleSystem:
         lanes = np.ascontiguousarray(
             lanes.reshape(TRACK_ROWS, -1, LANES_64).swapaxes(0, 1)
         )
+        noise_blocks = np.empty((len(blocks), 0, blocks.shape[1]))
+        if noise is not None:
+            flat = noise.reshape(runs, steps * n, dim)
+            noise_blocks = pair_forces.to_blocks(flat)
+            noise_blocks = noise_blocks.reshape(len(blocks), steps, -1)
         if self.settings.uses_mesh:
-            total = self._advance_by_mesh(blocks, runs, steps, lanes)
+            total = self._advance_by_mesh(blocks, runs, steps, lanes, noise_blocks)
         else:
             across, threads = pair_forces.summation_plan(runs, self.pairs)
+            advance = advance_kernel(self.settings.forces, dim)
             with numba_threads(threads):
-                total = advance_blocks(
+                total = advance(
                     blocks,
                     runs,
                     across,
                     steps,
                     lanes,
+                    noise_blocks,
                     self.pairs,
                     self._parameters,
-                    self._axes,
                 )
         track[:] = lanes.swapaxes(0, 1).reshape(TRACK_ROWS, -1)[:, :runs]
         return pair_forces.from_blocks(blocks, runs, n, dim), pair_forces.from_blocks(
@@ -246,11 +264,16 @@ class ParticleSystem:
         )
 
     def _advance_by_mesh(
-        self, blocks: np.ndarray, runs: int, steps: int, track: np.ndarray
+        self,
+        blocks: np.ndarray,
+        runs: int,
+        steps: int,
+        track: np.ndarray,
+        noise: np.ndarray,
     ) -> np.ndarray:
-        """The same as `advance_blocks`, with fast sums."""
+        """The same as the kernel of `advance_kernel`, with fast sums."""
         s = self.settings
-        for _ in range(max(steps, 1)):
+        for step in range(max(steps, 1)):
             embedding = pair_forces.from_blocks(blocks, runs, s.n, s.dim)
             fields = [
                 fast_forces.fast_fields(x, self.pairs, s.accuracy) for x in embedding
@@ -261,23 +284,39 @@ class ParticleSystem:
             magnitude = pair_forces.to_blocks(
                 np.stack([field.magnitude[:, None] for field in fields])
             )
-            force = force.reshape(len(blocks), FIELD_COUNT, -1)
-            magnitude = magnitude.reshape(len(blocks), FIELD_COUNT, -1)
+            force = force.reshape(len(blocks), len(s.forces), -1)
+            magnitude = magnitude.reshape(len(blocks), len(s.forces), -1)
             apply_fields(
                 blocks,
                 force,
                 magnitude,
                 track,
                 steps > 0,
+                noise[:, step : step + 1],
                 self.pairs,
                 self._parameters,
                 self._axes,
             )
-        return np.ascontiguousarray(force[:, ATTRACTION])
+        return np.ascontiguousarray(force[:, 0])
 
     def advance(self, state: ParticleState, steps: int) -> ParticleState:
         """The state `steps` steps later. A run depends only on its own state, bit for
         bit."""
+        if state.noise_seed is None:
+            return self._advance(state, steps, None)
+        end = state.step + steps
+        while state.step < end:
+            block, first = divmod(state.step, NOISE_STEPS)
+            last = min(first + end - state.step, NOISE_STEPS)
+            noise = self._noise(state.noise_seed.tobytes(), block)[:, first:last]
+            state = self._advance(state, last - first, noise)
+        return state
+
+    def _advance(
+        self, state: ParticleState, steps: int, noise: np.ndarray | None
+    ) -> ParticleState:
+        """The state after some steps, with the displacements by noise (run, step,
+        token, axis)."""
         if steps == 0:
             return state
         running = state.last_step == state.step
@@ -285,7 +324,7 @@ class ParticleSystem:
             [running, state.last_step, state.gradient_norm, state.update_norm],
             dtype=np.float64,
         )
-        embedding, _ = self._run_kernel(state.embedding, steps, track)
+        embedding, _ = self._run_kernel(state.embedding, steps, track, noise)
         last_step = track[LAST_STEP].astype(np.int64)
         return ParticleState(
             state.step + steps,
@@ -293,7 +332,24 @@ class ParticleSystem:
             track[FORCE_NORM],
             track[MOVE_NORM],
             last_step,
+            state.noise_seed,
         )
+
+    def _new_noise(self, seeds: bytes, block: int) -> np.ndarray:
+        """The displacements by noise (run, step, token, axis) in a block of
+        `NOISE_STEPS` steps; seeds: (run,) int64 as bytes."""
+        s = self.settings
+        samples = randomness.normal_samples(
+            np.frombuffer(seeds, np.int64),
+            f"particles/noise/{block}",
+            (NOISE_STEPS, s.n, s.dim),
+        )
+        return np.sqrt(2 * s.temperature * s.step_size) * samples
+
+    @functools.cached_property
+    def _noise(self) -> Callable[[bytes, int], np.ndarray]:
+        """`_new_noise`, which keeps the last block."""
+        return functools.lru_cache(maxsize=1)(self._new_noise)
 
     def observe(self, state: ParticleState) -> dict[str, np.ndarray]:
         """One frame: an array (run, ...) for each variable in `variables`."""
@@ -309,9 +365,36 @@ class ParticleSystem:
         return {
             field.name: np.asarray(getattr(state, field.name))
             for field in dataclasses.fields(state)
+            if getattr(state, field.name) is not None
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> ParticleState:
         """The state from the arrays of `checkpoint`, for all of its runs or a subset of
         them."""
         return ParticleState(**{**arrays, "step": int(arrays["step"])})
+
+
+def _check_strengths(forces: Sequence[Force], x: np.ndarray, pairs: PairList) -> None:
+    """Raise SettingsError if a strength is not finite at a distance or cosine that
+    occurs between some pair sums of the first runs, x (run, token, axis)."""
+    some = np.linspace(0, len(pairs.first) - 1, CHECKED_PAIRS).astype(int)
+    some = np.unique(some) if len(pairs.first) else some[:0]
+    sums = x[:CHECKED_RUNS, pairs.first[some]] + x[:CHECKED_RUNS, pairs.second[some]]
+    length = np.linalg.norm(sums, axis=-1)
+    product = sums @ sums.swapaxes(-1, -2)
+    both = length[..., None] * length[..., None, :]
+    distance = np.linalg.norm(sums[:, :, None] - sums[:, None], axis=-1)
+    values = {
+        "difference": distance[distance > 0],
+        "other": np.clip(product[both > 0] / both[both > 0], -1, 1),
+    }
+    for force in forces:
+        strength = evaluate(force.expression, values[force.along])
+        wrong = values[force.along][~np.isfinite(strength)]
+        if len(wrong):
+            variable = VARIABLES[force.along]
+            raise SettingsError(
+                f"strength of {force.name}",
+                f"{force.strength}, which is not finite at {variable} = {wrong[0]:.3g}",
+                f"an expression that is finite where {variable} occurs",
+            )

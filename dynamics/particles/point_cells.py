@@ -25,12 +25,11 @@ from dynamics.kernels.simd import (
     store_vectors,
     where_above,
 )
+from dynamics.particles.force_terms import TINY
 from dynamics.particles.split_kernels import Splitting
 
 AXES = (0, 1)
 """The axes of the plane, over which loops on SIMD lanes are unrolled."""
-TINY = 1e-280
-"""Squared distances up to this count as zero, as in `pair_forces`."""
 REACH = 2
 """Number of rows above and below the row of a point that can contain points nearer than
 the cutoff."""

@@ -38,7 +38,7 @@ def same(a: ParticleState, b: ParticleState, rows=slice(None)) -> bool:
     names = [
         field.name
         for field in dataclasses.fields(ParticleState)
-        if field.name != "step"
+        if field.name != "step" and getattr(a, field.name) is not None
     ]
     return a.step == b.step and all(
         np.array_equal(getattr(a, name), getattr(b, name)[rows]) for name in names

@@ -1,0 +1,195 @@
+"""What one pair sum does to another under a law, as compiled functions on SIMD lanes.
+
+`law_terms` composes the forces of a law that act between one kind of pairs (like or
+unlike) into one compiled function. The loops over pairs in
+`dynamics.particles.pair_forces` call it, and know nothing else of the forces.
+
+A strength is compiled from its expression. A force along the difference d of two pair
+sums is computed as strength(r) / r times d, from r², so that powers of r need few
+operations: an even power of 1/r is a power of 1/r², an odd one a power of 1/sqrt(r²)."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from dynamics.expressions import Expression, Operation
+from dynamics.forces import Force
+from dynamics.kernels import lane_functions, simd
+from dynamics.kernels.compiling import kernel_function
+from dynamics.kernels.simd import dot, join_axes, repeat_axes, scalars
+from dynamics.strengths import evaluate, lane_source_text
+
+TINY = 1e-280
+"""Squared lengths up to this count as zero; above it every field is finite."""
+
+COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
+
+Term = Callable[..., Any]
+"""A compiled function of x_ij, x_kl and their directions, `Vectors`, which returns the
+forces on x_ij (force x axis), the forces on x_kl, and their magnitudes (force)."""
+
+
+def law_terms(forces: Sequence[Force], kind: Literal["like", "unlike"]) -> Term:
+    """The forces of a law between one kind of pairs, in their order; if there are none,
+    a force that is zero."""
+    terms = [_force_term(force) for force in forces if force.acts_between(kind)]
+    return functools.reduce(_join_terms, terms) if terms else _no_force
+
+
+def _force_term(force: Force) -> Term:
+    if force.is_radial:
+        return _radial_term(radial_strength(force.expression))
+    return _angular_term(angular_strength(force.expression))
+
+
+def _radial_term(strength: Callable[..., Any]) -> Term:
+    """A force along the difference of two pair sums. It is opposite and equal."""
+
+    @kernel_function
+    def term(x_ij, x_kl, unit_ij, unit_kl):
+        difference = x_ij - x_kl
+        factor, magnitude = strength(dot(difference, difference))
+        force = difference * factor
+        return force, force * scalars(-1.0), repeat_axes(magnitude, (0,))
+
+    return term
+
+
+def _angular_term(strength: Callable[..., Any]) -> Term:
+    """A force along the direction of the other pair sum."""
+
+    @kernel_function
+    def term(x_ij, x_kl, unit_ij, unit_kl):
+        value, magnitude = strength(dot(x_ij, x_kl), unit_ij, unit_kl)
+        return unit_kl * value, unit_ij * value, repeat_axes(magnitude, (0,))
+
+    return term
+
+
+@kernel_function
+def _no_force(x_ij, x_kl, unit_ij, unit_kl):
+    nothing = x_ij - x_ij
+    return nothing, nothing, repeat_axes(scalars(0.0), (0,))
+
+
+def _join_terms(first: Term, second: Term) -> Term:
+    """The forces of both terms."""
+
+    @kernel_function
+    def term(x_ij, x_kl, unit_ij, unit_kl):
+        on_ij, on_kl, magnitude = first(x_ij, x_kl, unit_ij, unit_kl)
+        others_on_ij, others_on_kl, others = second(x_ij, x_kl, unit_ij, unit_kl)
+        return (
+            join_axes(on_ij, others_on_ij),
+            join_axes(on_kl, others_on_kl),
+            join_axes(magnitude, others),
+        )
+
+    return term
+
+
+# --------------------------------------------------------------------- compiled strengths
+
+
+@functools.cache
+def radial_strength(expression: Expression) -> Callable[..., Any]:
+    """A compiled function of r² that returns strength(r) / r and the magnitude, both 0
+    for coincident pair sums."""
+    source = lane_source_text()
+    operations = source.operations
+    monomial = expression.monomial()
+    if monomial is not None:
+        lines = _power_lines(*monomial)
+    else:
+        root = expression.root
+        above, below = expression, None
+        if isinstance(root, Operation) and root.name == "divide":
+            above, below = (Expression(node, "r") for node in root.arguments)
+        divisor = f"({below.evaluate('r', operations)} * r)" if below else "r"
+        lines = [
+            "r = square_root(square)",
+            f"strength = {above.evaluate('r', operations)}",
+            f"factor = where_above(square, TINY, strength / {divisor})",
+            "magnitude = absolute(factor * r)",
+        ]
+    return _compile("square", [*lines, "return factor, magnitude"], source.names)
+
+
+def _power_lines(coefficient: float, power: int) -> list[str]:
+    """Lines that compute the strength coefficient * r**power."""
+    if power % 2:
+        if power < 0:
+            base = "where_above(square, TINY, scalars(1.0) / square)"
+            factors = ["base"] * ((1 - power) // 2)
+            sizes = ["square_root(base)", *["base"] * ((-1 - power) // 2)]
+        else:
+            base = "where_above(square, TINY, square)"
+            factors = ["base"] * ((power - 1) // 2)
+            sizes = ["square_root(base)", *factors]
+    elif power <= 0:
+        base = "where_above(square, TINY, scalars(1.0) / square_root(square))"
+        factors = ["base"] * (1 - power)
+        sizes = ["base"] * -power
+    else:
+        base = "where_above(square, TINY, square_root(square))"
+        factors = ["base"] * (power - 1)
+        sizes = ["base"] * power
+    present = "where_above(square, TINY, scalars(1.0))"
+    factor = _product([*factors, *_number(coefficient)]) or present
+    if not factors:
+        factor = f"where_above(square, TINY, {factor})"
+    size = _product([*sizes, *_number(abs(coefficient))]) or present
+    if not sizes:
+        size = f"where_above(square, TINY, {size})"
+    return [f"base = {base}", f"factor = {factor}", f"magnitude = {size}"]
+
+
+def _number(value: float) -> list[str]:
+    """The factor of a product that is a number; none if it is 1."""
+    return [] if value == 1 else [f"scalars({value!r})"]
+
+
+def _product(factors: Sequence[str]) -> str:
+    return " * ".join(factors)
+
+
+@functools.cache
+def angular_strength(expression: Expression) -> Callable[..., Any]:
+    """A compiled function of x_ij · x_kl and both directions that returns
+    strength(c) and the magnitude, both 0 if a pair sum has no direction.
+
+    The sign of c is that of x_ij · x_kl, which needs no direction."""
+    source = lane_source_text()
+    operations = source.operations
+    zero = operations["number"](0.0)
+
+    def test_sign(compare: Callable[[str, str], str], left: str, right: str) -> str:
+        if zero in (left, right):
+            left, right = ("product" if side == "c" else side for side in (left, right))
+        return compare(left, right)
+
+    tests = {
+        name: functools.partial(test_sign, operations[name]) for name in COMPARISONS
+    }
+    strength = expression.evaluate("c", operations | tests)
+    lines = [
+        "c = smaller(larger(dot(unit_ij, unit_kl), scalars(-1.0)), scalars(1.0))",
+        f"strength = {strength}",
+    ]
+    if evaluate(expression, np.zeros(1))[0] != 0:
+        lines.append("both = dot(unit_ij, unit_ij) * dot(unit_kl, unit_kl)")
+        lines.append("strength = where_above(both, 0.5, strength)")
+    lines.append("return strength, absolute(strength)")
+    return _compile("product, unit_ij, unit_kl", lines, source.names)
+
+
+def _compile(
+    arguments: str, lines: Sequence[str], names: dict[str, Any]
+) -> Callable[..., Any]:
+    """Compile a function on lanes from the lines of its body."""
+    namespace = {**vars(simd), **vars(lane_functions), "TINY": TINY, **names}
+    source = "\n    ".join([f"def strength({arguments}):", *lines])
+    exec(compile(source, "<strength of a force>", "exec"), namespace)
+    return kernel_function(namespace["strength"])
