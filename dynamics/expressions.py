@@ -69,7 +69,21 @@ class Table:
     y: tuple[float, ...]
 
 
-Node = Number | Variable | Operation | Table
+@dataclass(frozen=True)
+class OwnFunction:
+    """A function of the user, or its derivative of some order; see
+    `dynamics.own_functions`."""
+
+    name: str
+    digest: str
+    argument: Node
+    order: int = 0
+
+
+Node = Number | Variable | Operation | Table | OwnFunction
+
+OWN_FUNCTION = re.compile(r"([A-Za-z_]\w*)@([0-9a-f]{12})\((\w+)\)")
+"""The text of a function of the user: its name, digest and variable."""
 
 FUNCTIONS = {
     "where": ("where", 3),
@@ -127,16 +141,20 @@ class Expression:
         ``sqrt``, ``absolute``, ``minimum``, ``maximum``, and ``interp`` and ``steps``
         (of a value and two tuples of floats, see `Table`). Comparisons give 1 or 0;
         where takes its second argument if the first is not 0. A power whose exponent
-        is not constant is computed as exp(exponent log(base))."""
+        is not constant is computed as exp(exponent log(base)). A function of the user
+        is ``own`` (of the value and its `OwnFunction`). Another variable
+        is the value of the operation of its name, without arguments."""
 
         def fold(node: Node) -> Any:
             match node:
                 case Number(number):
                     return operations["number"](number)
-                case Variable():
-                    return value
+                case Variable(name):
+                    return value if name == self.variable else operations[name]()
                 case Table(name, argument, x, y):
                     return operations[name](fold(argument), x, y)
+                case OwnFunction(argument=argument):
+                    return operations["own"](fold(argument), node)
                 case Operation("pi"):
                     return operations["number"](math.pi)
                 case Operation("power", (base, exponent)):
@@ -204,6 +222,9 @@ def parse_expression(text: str, variable: str, field: str = "expression") -> Exp
 expression of r with numbers, pi, + - * / **, < <= > >=, where(condition, a, b), exp, \
 log, sqrt, abs, min, max, interp(x, [x0, x1, ...], [y0, y1, ...])
     """
+    own = OWN_FUNCTION.fullmatch(text) if isinstance(text, str) else None
+    if own is not None and own[3] == variable:
+        return Expression(OwnFunction(own[1], own[2], Variable(variable)), variable)
     try:
         return Expression(_Reader(variable).read(text), variable)
     except _Refusal as refusal:
@@ -398,6 +419,9 @@ def _text(node: Node) -> tuple[str, int]:
         case Table(name, argument, x, y):
             lists = [", ".join(map(number_text, numbers)) for numbers in (x, y)]
             return f"{name}({_text(argument)[0]}, [{lists[0]}], [{lists[1]}])", _ATOM
+        case OwnFunction(name, digest, argument, order):
+            primes = "'" * order
+            return f"{name}@{digest}{primes}({_text(argument)[0]})", _ATOM
         case Operation("pi"):
             return "pi", _ATOM
         case Operation("negative", (argument,)):
@@ -421,7 +445,7 @@ def _monomial(node: Node) -> tuple[float, int] | None:
             return value, 0
         case Variable():
             return 1.0, 1
-        case Table():
+        case Table() | OwnFunction():
             return None
         case Operation("pi"):
             return math.pi, 0
@@ -528,6 +552,8 @@ def _derivative(node: Node, variable: Variable) -> Node:
         coefficient, power = monomial
         return _monomial_tree(coefficient * power, power - 1, variable)
     match node:
+        case OwnFunction(name, digest, argument, order):
+            return OwnFunction(name, digest, argument, order + 1)
         case Table("interp", argument, x, y):
             slopes = Table("steps", argument, x, _slopes(x, y))
             return _product(slopes, _derivative(argument, variable))
@@ -637,8 +663,12 @@ _JAVASCRIPT = {
 
 
 def javascript(expression: Expression) -> str:
-    """JavaScript source text of the expression: a function of one number."""
+    """JavaScript source text of the expression: a function of one number. Raises
+    SettingsError for a function of the user."""
     tables: list[str] = []
+
+    def own(x: str, function: OwnFunction) -> str:
+        raise SettingsError("strength", expression.text, "an expression, in a browser")
 
     def listed(numbers: tuple[float, ...]) -> str:
         """The name of a constant list."""
@@ -654,6 +684,7 @@ def javascript(expression: Expression) -> str:
             **{name: text.format for name, text in _JAVASCRIPT.items()},
             "interp": functools.partial(table, "interp"),
             "steps": functools.partial(table, "steps"),
+            "own": own,
         },
     )
     function = f"({expression.variable}) => {value}"

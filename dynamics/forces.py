@@ -21,12 +21,18 @@ import csv
 import dataclasses
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dynamics.errors import SettingsError
 from dynamics.expressions import Expression, parse_expression
+from dynamics.own_functions import own_function_text
+
+if TYPE_CHECKING:
+    Strength = str | Callable[[float], float]
+else:
+    Strength = str  # what a Force stores, and what files contain
 
 PairKind = Literal["like", "unlike", "all"]
 """Pairs of pair sums that a force acts between: with equal modular sums, with different
@@ -55,10 +61,11 @@ class Force:
         different ones, or both.
     along : {"difference", "other"}
         Its direction: away from the other pair sum, or along the other pair sum.
-    strength : str
+    strength : str or callable
         Its size as an expression of the distance r of two pair sums (along the
         difference), or of the cosine c of the angle between them (along the other).
-        Positive is repulsion, or alignment.
+        Positive is repulsion, or alignment. Or a function of one number that Numba can
+        compile; it is identified by its source, and files contain its name.
     constant : float or str, optional
         A factor: a number, or the setting "fa", "ga" or "gr".
     balance : str, optional
@@ -90,7 +97,7 @@ class Force:
     name: str
     pairs: PairKind
     along: ForceDirection
-    strength: str
+    strength: Strength
     constant: float | str = 1.0
     balance: str = "none"
     against: str = ""
@@ -104,15 +111,19 @@ class Force:
         rules = (*get_args(BalanceRule), *BALANCES)
         _check_choice(f"{field}, balance", self.balance, rules)
         object.__setattr__(self, "constant", _checked_constant(field, self.constant))
-        expression = parse_expression(
-            self.strength, VARIABLES[self.along], f"{field}, strength"
-        )
+        variable = VARIABLES[self.along]
+        text = self.strength
+        if callable(text):
+            text = own_function_text(text, variable)
+        expression = parse_expression(text, variable, f"{field}, strength")
         object.__setattr__(self, "strength", expression.text)
 
     @property
     def expression(self) -> Expression:
         """The strength as a tree, which can be evaluated and differentiated."""
-        return parse_expression(self.strength, VARIABLES[self.along], self.name)
+        return parse_expression(
+            str(self.strength), VARIABLES[self.along], f"strength of {self.name}"
+        )
 
     @property
     def is_radial(self) -> bool:

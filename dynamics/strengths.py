@@ -7,20 +7,75 @@ processor. Those of NumPy agree with them to rounding."""
 import functools
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numba.core.errors import NumbaError
 
-from dynamics.expressions import Expression
+from dynamics.errors import SettingsError
+from dynamics.expressions import Expression, OwnFunction
 from dynamics.kernels import lane_functions, simd
 from dynamics.kernels.compiling import njit
-from dynamics.kernels.lane_functions import lane_table
+from dynamics.kernels.lane_functions import lane_table, on_lanes
+from dynamics.own_functions import find_own_function
 
 
 def _numpy_steps(x: Any, points: tuple[float, ...], values: tuple[float, ...]) -> Any:
     after = np.searchsorted(points, x, side="right")
     value = np.array([0.0, *values, 0.0])[after]
     return np.where(np.isnan(x), x, value)
+
+
+RELATIVE_STEP = 1e-3
+"""Step of the central differences that differentiate functions of the user, relative to
+the argument, or to a tenth if that is larger. Their error is some 1e-12 of the
+function."""
+
+
+@functools.cache
+def _own_scalar_function(function: OwnFunction) -> Callable[[float], float]:
+    """A function of the user, or its derivative, as a compiled function of one float64.
+    Raises SettingsError if it cannot be compiled."""
+    if function.order:
+        lower = _own_scalar_function(replace(function, order=function.order - 1))
+
+        def slope(x):
+            step = RELATIVE_STEP * max(abs(x), 0.1)
+            near = lower(x + step) - lower(x - step)
+            far = lower(x + 2 * step) - lower(x - 2 * step)
+            return (8 * near - far) / (12 * step)
+
+        return njit(slope, signature_or_function="float64(float64)")
+    found = find_own_function(function.name, function.digest)
+    try:
+        return njit(found, signature_or_function="float64(float64)")
+    except NumbaError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise SettingsError(
+            "strength",
+            function.name,
+            f"a function of one number that Numba can compile ({reason})",
+        ) from None
+
+
+@functools.cache
+def _own_array_function(function: OwnFunction) -> Callable[[Any], np.ndarray]:
+    """The same for every number of an array."""
+    compiled = _own_scalar_function(function)
+
+    @njit
+    def fill(values, results):
+        for place in range(values.size):
+            results[place] = compiled(values[place])
+
+    def of_array(x: Any) -> np.ndarray:
+        values = np.ascontiguousarray(x, np.float64)
+        results = np.empty(values.shape)
+        fill(values.reshape(-1), results.reshape(-1))
+        return results
+
+    return of_array
 
 
 _SAME_NAMES = (
@@ -47,6 +102,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "where": lambda condition, a, b: np.where(condition != 0, a, b),
     "interp": np.interp,
     "steps": _numpy_steps,
+    "own": lambda x, function: _own_array_function(function)(x),
 }
 """Operations of `Expression.evaluate` on arrays."""
 
@@ -70,9 +126,14 @@ class SourceText:
     """The operations of `Expression.evaluate` on Python source text of a kernel, and the
     names in it."""
 
-    def __init__(self, number: Callable[[float], str]) -> None:
+    def __init__(
+        self,
+        number: Callable[[float], str],
+        own_function: Callable[[OwnFunction], Callable[..., Any]],
+    ) -> None:
         self.names: dict[str, Any] = {}
         self.number = number
+        self.own_function = own_function
 
     def call(self, function: str, *arguments: str) -> str:
         """The call of a function of `lane_functions`."""
@@ -105,6 +166,12 @@ class SourceText:
         self.names[name] = lane_table(np.array(points), np.array(numbers), is_linear)
         return self.call(function, x, name)
 
+    def own(self, x: str, function: OwnFunction) -> str:
+        """The value of a function of the user."""
+        name = f"own_{function.name}_{function.digest}_{function.order}"
+        self.names[name] = self.own_function(function)
+        return f"{name}({x})"
+
     @property
     def operations(self) -> dict[str, Callable[..., str]]:
         call = self.call
@@ -128,6 +195,7 @@ class SourceText:
             "greater_equal": lambda a, b: call("less_equal", b, a),
             "interp": functools.partial(self.table, "interpolate"),
             "steps": functools.partial(self.table, "steps"),
+            "own": self.own,
             **{
                 name: (lambda a, b, symbol=symbol: f"({a} {symbol} {b})")
                 for name, symbol in infix.items()
@@ -141,7 +209,11 @@ class SourceText:
 
 def lane_source_text() -> SourceText:
     """The operations on source text over float64 `Scalars`."""
-    source = SourceText(lambda number: f"scalars({number!r})")
+
+    def own_function(function: OwnFunction) -> Callable[..., Any]:
+        return on_lanes(_own_scalar_function(function))
+
+    source = SourceText(lambda number: f"scalars({number!r})", own_function)
     source.names["scalars"] = simd.scalars
     return source
 
@@ -159,7 +231,7 @@ def lane_source(expression: Expression, value: str) -> tuple[str, dict[str, Any]
 def scalar_function(expression: Expression) -> Callable[[float], float]:
     """The expression as a compiled function of one float64, also for kernels; its bits
     are those of `lane_source`."""
-    source = SourceText(repr)
+    source = SourceText(repr, _own_scalar_function)
     text = expression.evaluate("value", source.operations)
     code = f"def strength(value):\n    return {text}\n"
     exec(code, source.names)  # consists of these names, numbers and operators

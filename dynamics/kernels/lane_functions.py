@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dynamics.kernels.compiling import kernel_function
-from dynamics.kernels.simd import ScalarsType, _broadcast, _intrinsic
+from dynamics.kernels.simd import LANES_64, ScalarsType, _broadcast, _intrinsic
 
 # ---------------------------------------------------------------------- code generation
 
@@ -347,6 +347,8 @@ MAX_SHIFT = 1e-9
 """Largest distance of points that count as equidistant from their places, relative to
 the largest place and to their intervals."""
 CELLS_PER_POINT = 8
+SHORT_TABLE = 24
+"""Number of points up to which comparison with every point is faster than a search."""
 
 
 def lane_table(x: np.ndarray, y: np.ndarray, is_linear: bool) -> LaneTable:
@@ -453,11 +455,25 @@ def interpolate(x, table):
         )
         point = _whole(cell)
         distance = cell - point
+        value = _gather(table.values, point)
+        change = _gather(table.changes, point)
+    elif len(table.values) <= SHORT_TABLE:
+        start = number_as(x, table.points[0])
+        value = number_as(x, table.values[0])
+        change = number_as(x, table.changes[0])
+        for number in range(1, len(table.values)):
+            next_start = number_as(x, table.points[number])
+            is_after = less_equal(next_start, inside)
+            start = where(is_after, next_start, start)
+            value = where(is_after, number_as(x, table.values[number]), value)
+            change = where(is_after, number_as(x, table.changes[number]), change)
+        distance = inside - start
     else:
         point = _last_point(inside, table)
         distance = inside - _gather(table.points, point)
-    value = _gather(table.values, point) + _gather(table.changes, point) * distance
-    return _nan_or(x, value)
+        value = _gather(table.values, point)
+        change = _gather(table.changes, point)
+    return _nan_or(x, value + change * distance)
 
 
 @kernel_function
@@ -468,3 +484,43 @@ def steps(x, table):
     value = _gather(table.values, _last_point(_between(x, first, last), table))
     is_inside = less_equal(first, x) * less(x, last)
     return _nan_or(x, where(is_inside, value, number_as(x, 0.0)))
+
+
+# ---------------------------------------------------------------- functions of one number
+
+
+@_intrinsic
+def _lane(context, x, number):
+    """The number in one lane of `Scalars`."""
+
+    def generate(context, builder, signature, args):
+        place = builder.trunc(args[1], ir.IntType(32))
+        return builder.extract_element(args[0], place)
+
+    is_lanes = isinstance(x, ScalarsType)
+    return (x.element(x, types.intp), generate) if is_lanes else None
+
+
+@_intrinsic
+def _with_lane(context, x, number, value):
+    """`Scalars` with another number in one lane."""
+
+    def generate(context, builder, signature, args):
+        place = builder.trunc(args[1], ir.IntType(32))
+        return builder.insert_element(args[0], args[2], place)
+
+    is_lanes = isinstance(x, ScalarsType)
+    return (x(x, types.intp, x.element), generate) if is_lanes else None
+
+
+def on_lanes(function: Callable[[float], float]) -> Callable[..., Any]:
+    """A compiled function of one float64 in every lane of `Scalars`."""
+
+    @kernel_function
+    def of_lanes(x):
+        result = x
+        for lane in range(LANES_64):
+            result = _with_lane(result, lane, function(_lane(x, lane)))
+        return result
+
+    return of_lanes

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dynamics.expressions import Expression, Operation
+from dynamics.expressions import Expression, Node, Number, Operation, Variable
 from dynamics.forces import Force
 from dynamics.kernels import lane_functions, simd
 from dynamics.kernels.compiling import kernel_function
@@ -98,23 +98,49 @@ def radial_strength(expression: Expression) -> Callable[..., Any]:
     """A compiled function of r² that returns strength(r) / r and the magnitude, both 0
     for coincident pair sums."""
     source = lane_source_text()
-    operations = source.operations
     monomial = expression.monomial()
     if monomial is not None:
         lines = _power_lines(*monomial)
     else:
-        root = expression.root
-        above, below = expression, None
-        if isinstance(root, Operation) and root.name == "divide":
-            above, below = (Expression(node, "r") for node in root.arguments)
-        divisor = f"({below.evaluate('r', operations)} * r)" if below else "r"
         lines = [
             "r = square_root(square)",
-            f"strength = {above.evaluate('r', operations)}",
-            f"factor = where_above(square, TINY, strength / {divisor})",
+            *_factor_lines(expression.root, source.operations),
             "magnitude = absolute(factor * r)",
         ]
     return _compile("square", [*lines, "return factor, magnitude"], source.names)
+
+
+def _factor_lines(root: Node, operations: dict[str, Callable[..., str]]) -> list[str]:
+    """Lines that compute strength / r with few divisions, which take the longest."""
+    if isinstance(root, Operation) and root.name == "divide":
+        above, below = (
+            Expression(node, "r").evaluate("r", operations) for node in root.arguments
+        )
+        return [f"factor = where_above(square, TINY, ({above}) / (({below}) * r))"]
+    strength = Expression(_multiply_by_inverses(root), "r").evaluate(
+        "r", {**operations, "inverse": lambda: "inverse"}
+    )
+    return [
+        "inverse = where_above(square, TINY, scalars(1.0) / r)",
+        f"factor = ({strength}) * inverse",
+    ]
+
+
+def _multiply_by_inverses(node: Node) -> Node:
+    """The expression with products by 1/r, the variable "inverse", instead of divisions
+    by powers of r."""
+    if not isinstance(node, Operation):
+        return node
+    arguments = tuple(map(_multiply_by_inverses, node.arguments))
+    if node.name != "divide":
+        return Operation(node.name, arguments)
+    monomial = Expression(node.arguments[1], "r").monomial()
+    if monomial is None or monomial[1] <= 0 or monomial[0] == 0:
+        return Operation(node.name, arguments)
+    coefficient, power = monomial
+    inverse = Operation("power", (Variable("inverse"), Number(float(power))))
+    above = Operation("divide", (arguments[0], Number(coefficient)))
+    return Operation("multiply", (above if coefficient != 1 else arguments[0], inverse))
 
 
 def _power_lines(coefficient: float, power: int) -> list[str]:

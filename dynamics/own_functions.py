@@ -1,0 +1,65 @@
+"""Functions of the user as strengths of forces.
+
+A function is identified by its name and a digest of its source and of the numbers that
+it refers to. Files contain this identity; the function itself is in the process that
+has created it."""
+
+import hashlib
+import inspect
+import numbers
+import textwrap
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from dynamics.errors import SettingsError
+
+_FUNCTIONS: dict[tuple[str, str], Callable[[float], float]] = {}
+
+
+def own_function_text(function: Callable[[float], float], variable: str) -> str:
+    """The text of a function as a strength, such as "far@0a1b2c3d4e5f(r)".
+
+    Raises SettingsError for a function without source or name, or one that refers to
+    anything but numbers, modules and built-in functions.
+    """
+    function = getattr(function, "py_func", function)
+    name = getattr(function, "__name__", "")
+    if not name.isidentifier():
+        raise SettingsError("strength", name or function, "a function with a name")
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+        references = inspect.getclosurevars(function)
+    except (OSError, TypeError):
+        raise SettingsError("strength", name, "a function with source code") from None
+    values = {**references.globals, **references.nonlocals}
+    numbers_used = {
+        key: _checked_number(f"{name}, which refers to {key}", value)
+        for key, value in sorted(values.items())
+        if not isinstance(value, ModuleType) and not inspect.isbuiltin(value)
+    }
+    identity = f"{source}{numbers_used}{function.__defaults__}"
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    _FUNCTIONS[name, digest] = function
+    return f"{name}@{digest}({variable})"
+
+
+def _checked_number(found: str, value: Any) -> float:
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise SettingsError(
+        "strength", found, "a function of one number that refers to numbers and modules"
+    )
+
+
+def find_own_function(name: str, digest: str) -> Callable[[float], float]:
+    """The function of a name and digest. Raises SettingsError if this process has not
+    created it."""
+    if (name, digest) not in _FUNCTIONS:
+        raise SettingsError(
+            "strength",
+            f"{name}@{digest}",
+            "a function of this process: create its Force(..., strength=function)"
+            " first, with the same source",
+        )
+    return _FUNCTIONS[name, digest]
