@@ -5,6 +5,7 @@ import numpy as np
 from numba import get_num_threads
 
 from benchmarks.baselines import numpy_fields, plain_fields, speed_up
+from dynamics.forces import ca_forces
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles.fast_forces import fast_fields
 from dynamics.particles.pair_forces import force_fields
@@ -35,6 +36,35 @@ class Fields:
 
     def time_fields(self, size, dim):
         force_fields(self.x, self.pairs)
+
+
+class Laws:
+    """Fields of laws with other strengths of repulsion, for sizes (runs, N). The first
+    one is CA's."""
+
+    params = (
+        [(100, 17), (1, 59), (1, 199)],
+        [
+            "1/r",
+            "1/r**3",
+            "1/(1 + r**2)",
+            "1/r - 0.5/r**3",
+            "exp(-r)",
+            "interp(r, [0, 1, 2, 3, 4], [9, 1, 0.5, 0.3, 0.2])",
+            "interp(r, [0.1, 0.3, 1, 3, 5], [9, 3, 1, 0.3, 0.2])",
+            "interp(log(r), [-3, -2, -1, 0, 1], [9, 3, 1, 0.3, 0.2])",
+        ],
+    )
+    param_names = ("runs, N", "repulsion")
+
+    def setup(self, size, repulsion):
+        self.law = ca_forces(repulsion=repulsion)
+        self.x = embeddings(*size)
+        self.pairs = group_pairs(size[1])
+        force_fields(self.x, self.pairs, self.law)  # compiled and warm
+
+    def time_fields(self, size, repulsion):
+        force_fields(self.x, self.pairs, self.law)
 
 
 class Methods:
