@@ -14,7 +14,7 @@ from typing import Any
 
 from dynamics.errors import SettingsError
 
-_FUNCTIONS: dict[tuple[str, str], Callable[[float], float]] = {}
+_FUNCTIONS: dict[tuple[str, str], Any] = {}
 
 
 def own_function_text(function: Callable[[float], float], variable: str) -> str:
@@ -52,7 +52,7 @@ def _checked_number(found: str, value: Any) -> float:
     )
 
 
-def find_own_function(name: str, digest: str) -> Callable[[float], float]:
+def find_own_function(name: str, digest: str) -> Any:
     """The function of a name and digest. Raises SettingsError if this process has not
     created it."""
     if (name, digest) not in _FUNCTIONS:

@@ -8,6 +8,7 @@ import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numba.core.errors import NumbaError
 from dynamics.errors import SettingsError
 from dynamics.expressions import Expression, OwnFunction
 from dynamics.kernels import lane_functions, simd
-from dynamics.kernels.compiling import njit
+from dynamics.kernels.compiling import name_variant, njit
 from dynamics.kernels.lane_functions import lane_table, on_lanes
 from dynamics.own_functions import find_own_function
 
@@ -46,10 +47,19 @@ def _own_scalar_function(function: OwnFunction) -> Callable[[float], float]:
             far = lower(x + 2 * step) - lower(x - 2 * step)
             return (8 * near - far) / (12 * step)
 
+        name_variant(slope, str(function))
         return njit(slope, signature_or_function="float64(float64)")
     found = find_own_function(function.name, function.digest)
+    copy = FunctionType(
+        found.__code__,
+        found.__globals__,
+        found.__name__,
+        found.__defaults__,
+        found.__closure__,
+    )
+    name_variant(copy, function.digest)
     try:
-        return njit(found, signature_or_function="float64(float64)")
+        return njit(copy, signature_or_function="float64(float64)")
     except NumbaError as error:
         reason = str(error).strip().splitlines()[0]
         raise SettingsError(
@@ -211,7 +221,7 @@ def lane_source_text() -> SourceText:
     """The operations on source text over float64 `Scalars`."""
 
     def own_function(function: OwnFunction) -> Callable[..., Any]:
-        return on_lanes(_own_scalar_function(function))
+        return on_lanes(_own_scalar_function(function), str(function))
 
     source = SourceText(lambda number: f"scalars({number!r})", own_function)
     source.names["scalars"] = simd.scalars
@@ -235,4 +245,5 @@ def scalar_function(expression: Expression) -> Callable[[float], float]:
     text = expression.evaluate("value", source.operations)
     code = f"def strength(value):\n    return {text}\n"
     exec(code, source.names)  # consists of these names, numbers and operators
-    return njit(source.names["strength"], signature_or_function="float64(float64)")
+    strength = name_variant(source.names["strength"], f"{code} {sorted(source.names)}")
+    return njit(strength, signature_or_function="float64(float64)")

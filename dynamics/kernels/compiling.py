@@ -77,6 +77,8 @@ def cached_kernel(
     a parallel kernel."""
 
     def decorate(function: Callable[..., Any]) -> Any:
+        if variant:
+            name_variant(function, variant)
         kernel = njit(function, **options)
         own = inspect.getfile(function)
         digest = hashlib.sha256(
@@ -100,6 +102,29 @@ kernel_function: Any = functools.partial(
 )
 """Decorator of a function that only kernels call; the code to call it from Python or C
 is not compiled."""
+
+
+def name_variant(function: Callable[..., Any], variant: str) -> Callable[..., Any]:
+    """Give one variant of a function, which refers to values of its own, a name of its
+    own, and return it.
+
+    The loader takes two compiled functions of the same name for the same one. Numba
+    numbers the functions of a process, but machine code in the cache comes from several
+    processes."""
+    digest = hashlib.sha256(variant.encode()).hexdigest()[:16]
+    function.__name__ = f"{function.__name__}_{digest}"
+    function.__qualname__ = f"{function.__qualname__}_{digest}"
+    return function
+
+
+def variant_function(variant: str, **options: Any) -> Callable[..., Any]:
+    """Decorator: `kernel_function` for one variant of a function; see
+    `name_variant`."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        return kernel_function(name_variant(function, variant), **options)
+
+    return decorate
 
 
 class _Threads:

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dynamics.kernels.compiling import kernel_function
+from dynamics.kernels.compiling import kernel_function, variant_function
 from dynamics.kernels.simd import LANES_64, ScalarsType, _broadcast, _intrinsic
 
 # ---------------------------------------------------------------------- code generation
@@ -513,10 +513,11 @@ def _with_lane(context, x, number, value):
     return (x(x, types.intp, x.element), generate) if is_lanes else None
 
 
-def on_lanes(function: Callable[[float], float]) -> Callable[..., Any]:
-    """A compiled function of one float64 in every lane of `Scalars`."""
+def on_lanes(function: Callable[[float], float], variant: str) -> Callable[..., Any]:
+    """A compiled function of one float64, which the text `variant` determines, in every
+    lane of `Scalars`."""
 
-    @kernel_function
+    @variant_function(variant)
     def of_lanes(x):
         result = x
         for lane in range(LANES_64):

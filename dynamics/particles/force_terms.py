@@ -17,7 +17,7 @@ import numpy as np
 from dynamics.expressions import Expression, Node, Number, Operation, Variable
 from dynamics.forces import Force
 from dynamics.kernels import lane_functions, simd
-from dynamics.kernels.compiling import kernel_function
+from dynamics.kernels.compiling import kernel_function, variant_function
 from dynamics.kernels.simd import dot, join_axes, repeat_axes, scalars
 from dynamics.strengths import evaluate, lane_source_text
 
@@ -34,20 +34,25 @@ forces on x_ij (force x axis), the forces on x_kl, and their magnitudes (force).
 def law_terms(forces: Sequence[Force], kind: Literal["like", "unlike"]) -> Term:
     """The forces of a law between one kind of pairs, in their order; if there are none,
     a force that is zero."""
-    terms = [_force_term(force) for force in forces if force.acts_between(kind)]
-    return functools.reduce(_join_terms, terms) if terms else _no_force
+    terms = [
+        (_force_term(force), f"{force.along} {force.strength}")
+        for force in forces
+        if force.acts_between(kind)
+    ]
+    return functools.reduce(_join_terms, terms)[0] if terms else _no_force
 
 
 def _force_term(force: Force) -> Term:
     if force.is_radial:
-        return _radial_term(radial_strength(force.expression))
-    return _angular_term(angular_strength(force.expression))
+        return _radial_term(force.expression)
+    return _angular_term(force.expression)
 
 
-def _radial_term(strength: Callable[..., Any]) -> Term:
+def _radial_term(expression: Expression) -> Term:
     """A force along the difference of two pair sums. It is opposite and equal."""
+    strength = radial_strength(expression)
 
-    @kernel_function
+    @variant_function(expression.text)
     def term(x_ij, x_kl, unit_ij, unit_kl):
         difference = x_ij - x_kl
         factor, magnitude = strength(dot(difference, difference))
@@ -57,10 +62,11 @@ def _radial_term(strength: Callable[..., Any]) -> Term:
     return term
 
 
-def _angular_term(strength: Callable[..., Any]) -> Term:
+def _angular_term(expression: Expression) -> Term:
     """A force along the direction of the other pair sum."""
+    strength = angular_strength(expression)
 
-    @kernel_function
+    @variant_function(expression.text)
     def term(x_ij, x_kl, unit_ij, unit_kl):
         value, magnitude = strength(dot(x_ij, x_kl), unit_ij, unit_kl)
         return unit_kl * value, unit_ij * value, repeat_axes(magnitude, (0,))
@@ -74,10 +80,12 @@ def _no_force(x_ij, x_kl, unit_ij, unit_kl):
     return nothing, nothing, repeat_axes(scalars(0.0), (0,))
 
 
-def _join_terms(first: Term, second: Term) -> Term:
-    """The forces of both terms."""
+def _join_terms(one: tuple[Term, str], other: tuple[Term, str]) -> tuple[Term, str]:
+    """The forces of both terms, each with a text that determines it."""
+    first, second = one[0], other[0]
+    variant = f"{one[1]}; {other[1]}"
 
-    @kernel_function
+    @variant_function(variant)
     def term(x_ij, x_kl, unit_ij, unit_kl):
         on_ij, on_kl, magnitude = first(x_ij, x_kl, unit_ij, unit_kl)
         others_on_ij, others_on_kl, others = second(x_ij, x_kl, unit_ij, unit_kl)
@@ -87,7 +95,7 @@ def _join_terms(first: Term, second: Term) -> Term:
             join_axes(magnitude, others),
         )
 
-    return term
+    return term, variant
 
 
 # --------------------------------------------------------------------- compiled strengths
@@ -218,4 +226,5 @@ def _compile(
     namespace = {**vars(simd), **vars(lane_functions), "TINY": TINY, **names}
     source = "\n    ".join([f"def strength({arguments}):", *lines])
     exec(compile(source, "<strength of a force>", "exec"), namespace)
-    return kernel_function(namespace["strength"])
+    variant = f"{source} {sorted(names)}"
+    return variant_function(variant)(namespace["strength"])

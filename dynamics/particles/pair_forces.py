@@ -28,7 +28,12 @@ from numba import get_num_threads, prange
 from dynamics import strengths
 from dynamics.forces import CA, Force, bare_forces
 from dynamics.kernels import lane_functions, simd
-from dynamics.kernels.compiling import cached_kernel, kernel_function, numba_threads
+from dynamics.kernels.compiling import (
+    cached_kernel,
+    kernel_function,
+    numba_threads,
+    variant_function,
+)
 from dynamics.kernels.simd import (
     LANES_64,
     add_scalars,
@@ -98,12 +103,13 @@ def _pair_sums(
     targets = [place for place, force in enumerate(forces) if force.acts_between(kind)]
     width = max(1, len(targets))
     terms = law_terms(forces, kind)
+    variant = f"{variant_name(forces, dim)} {kind}"
     axes = tuple(range(dim))
     field_axes = tuple(range(width * dim))
     numbers = tuple(range(width))
     is_like = kind == "like"
 
-    @kernel_function
+    @variant_function(variant)
     def across_runs(bounds, sums, units, fields, magnitudes):
         """Lanes are runs. Each pair of pair sums is visited once; its forces are added
         to what is on both."""
@@ -125,7 +131,7 @@ def _pair_sums(
                 store_vectors(fields, kl, total)
                 store_vectors(magnitudes, kl, strength)
 
-    @kernel_function
+    @variant_function(variant)
     def within_run(
         place, group_sums, group_units, points, directions, earlier, later, out
     ):
@@ -288,7 +294,7 @@ def _field_kernels(forces: tuple[Force, ...], dim: int) -> FieldKernels:
     like_width, unlike_width = like.width, unlike.width
     like_targets, unlike_targets = like.targets, unlike.targets
 
-    @kernel_function
+    @variant_function(variant)
     def workspace(pairs):
         size = len(pairs.first) * LANES_64
         return (
@@ -298,7 +304,7 @@ def _field_kernels(forces: tuple[Force, ...], dim: int) -> FieldKernels:
             (np.empty(size * unlike_width * dim), np.empty(size * unlike_width)),
         )
 
-    @kernel_function
+    @variant_function(variant)
     def sum_onto_tokens(pairs, work, force, magnitude):
         force[:] = 0.0
         magnitude[:] = 0.0
@@ -317,7 +323,7 @@ def _field_kernels(forces: tuple[Force, ...], dim: int) -> FieldKernels:
         unlike_across(pairs.bounds, sums, units, unlike_fields, unlike_sizes)
         sum_onto_tokens(pairs, work, force, magnitude)
 
-    @kernel_function(parallel=True)
+    @variant_function(variant, parallel=True)
     def fields_of_each_run(pairs, runs, work):
         sums, units, (fields, sizes), (unlike_fields, unlike_sizes) = work
         count = len(pairs.first)

@@ -4,6 +4,9 @@ import dataclasses
 import itertools
 import json
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from scipy import stats
 from dynamics import ParticleSettings, SettingsError, all_pairs, read_settings, simulate
 from dynamics.forces import CA, Force, ca_forces, law_from_json, law_json
 from dynamics.particles import ParticleSystem, force_fields, group_pairs
+from dynamics.particles.pair_forces import field_kernels
 
 SCALE = 0.5
 
@@ -150,6 +154,45 @@ def test_the_total_force_has_constants_and_balance_of_the_law():
     weights[2] /= pairs.like + pairs.unlike
     expected = sum(w * f for w, f in zip(weights, field, strict=True))
     assert_allclose(ParticleSystem(settings).force(x)[0][0], expected, rtol=1e-11)
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from dynamics.forces import ca_forces
+from dynamics.particles import force_fields
+
+x = np.random.default_rng(0).standard_normal((5, 2))
+for repulsion in sys.argv[1:]:
+    print(force_fields(x, law=ca_forces(repulsion=repulsion)).force.tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_kernels_that_several_processes_have_cached_are_not_mixed_up(tmp_path):
+    """The loader takes machine code of the same name for the same function."""
+    variables = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def fields(*repulsions):
+        command = [sys.executable, "-c", SCRIPT, *repulsions]
+        result = subprocess.run(
+            command, env=variables, capture_output=True, text=True, check=True
+        )
+        return result.stdout.split()
+
+    laws = ("1/r", "1/r**3", "1/(1 + r)")
+    alone = [fields(law)[0] for law in laws]
+    assert len(set(alone)) == len(laws)
+    assert fields(*laws) == alone
+
+
+def test_kernels_of_different_laws_have_different_names():
+    names = [
+        kernel.__qualname__
+        for repulsion in ("1/r", "1/r**3")
+        for kernel in field_kernels(ca_forces(repulsion=repulsion), 2)
+    ]
+    assert len(set(names)) == len(names)
 
 
 # ---------------------------------------------------------------------- closed-form paths
