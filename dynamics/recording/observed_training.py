@@ -37,6 +37,8 @@ class ObservedTraining(Training):
         self._others: list[torch.Tensor] = []
         self._trained_marks = TensorMarks()
         self._other_marks = TensorMarks()
+        self.running: list[Any] = []
+        """Steps of optimizers and functions of the user that are running."""
         self.keep_settings(modes=False)
 
     def keep_settings(self, modes: bool) -> None:
@@ -49,18 +51,24 @@ class ObservedTraining(Training):
         ]
         """The parameters and the learning rate of each parameter group."""
         if modes:
-            self._modes = [(part, part.training) for part in self.model.modules()]
+            modules = [self.model]
+            for module in modules:
+                parts = module._modules.values()
+                modules += [part for part in parts if part is not None]
+            self._modes = [(module, module.training) for module in modules]
 
     @contextlib.contextmanager
     def undisturbed(self, gradients: bool = False) -> Iterator[Callable[[], None]]:
         """Call code of the user with the modes that were kept."""
         now = [(module, module.training) for module, _ in self._modes]
+        self.running.append(self)
         for module, mode in self._modes:
             module.training = mode
         try:
             with undisturbed(self.wrapper, self.states, gradients) as restore:
                 yield restore
         finally:
+            self.running.remove(self)
             for module, mode in now:
                 module.training = mode
 

@@ -128,6 +128,7 @@ class Recording:
                 lambda update: self._first is not None or update >= self._next_frame(),
                 self._keep_gradient,
                 self._follow_optimizer,
+                self.training.running,
             )
             held.callback(self.norms.remove)
             if not self._must_restore:

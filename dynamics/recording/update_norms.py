@@ -188,7 +188,9 @@ class UpdateNorms:
     parameters have the gradients of its next one. If a step computes the gradients
     itself, in a closure, they are those of its last evaluation: with several of them,
     as by LBFGS, at weights within the step. joined: called with an optimizer that is
-    seen for the first time, or whose parameters are others than before."""
+    seen for the first time, or whose parameters are others than before. running: what
+    is running, the outermost first: steps of optimizers, and functions of the user,
+    whose steps are no updates."""
 
     def __init__(
         self,
@@ -196,6 +198,7 @@ class UpdateNorms:
         is_wanted: Callable[[int], bool],
         gradient_used: Callable[[Any, int], None],
         joined: Callable[[Any], None],
+        running: list[Any],
     ) -> None:
         self.layers = layers
         self.is_wanted = is_wanted
@@ -211,8 +214,7 @@ class UpdateNorms:
             weakref.WeakKeyDictionary()
         )
         """All that have been seen; None for those that train other models."""
-        self._active: list[Any] = []
-        """Optimizers whose step is running, the outermost first."""
+        self._running = running
         self._gradient: dict[int, torch.Tensor] = {}
         self._update: dict[int, torch.Tensor] = {}
         self._hook = register_optimizer_step_pre_hook(self._look_at)
@@ -237,8 +239,8 @@ class UpdateNorms:
 
     def settle(self) -> int:
         """Number of updates; later ones of any optimizer count from here."""
-        if self._active:  # its step has ended in an error
-            optimizer = self._active[0]
+        if self._running:  # its step has ended in an error
+            optimizer = self._running[0]
             self._end_update(self._optimizers[optimizer], optimizer, (), {})
         self.base = self.updates
         return self.base
@@ -274,6 +276,8 @@ class UpdateNorms:
     def _look_at(self, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]) -> None:
         """Follow an optimizer whose step begins if it trains parameters of the
         model."""
+        if self._running:
+            return
         identities = list(map(id, parameters_of(optimizer)))
         one = self._optimizers.get(optimizer)
         if one is not None and one.identities == identities:
@@ -304,8 +308,8 @@ class UpdateNorms:
     def _begin_update(
         self, one: _Optimizer, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
     ) -> None:
-        self._active.append(optimizer)
-        if len(self._active) > 1:
+        self._running.append(optimizer)
+        if len(self._running) > 1:
             return
         one.rate = learning_rate(optimizer)
         with torch.no_grad():
@@ -319,9 +323,9 @@ class UpdateNorms:
     def _end_update(
         self, one: Any, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
     ) -> None:
-        while self._active and self._active.pop() is not optimizer:
+        while self._running and self._running.pop() is not optimizer:
             pass
-        if self._active:
+        if self._running:
             return
         # set by a gradient scaler for fused optimizers
         skipped = getattr(optimizer, "found_inf", None)

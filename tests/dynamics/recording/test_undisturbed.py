@@ -180,6 +180,12 @@ class Loop:
 
 def disturb(model):
     """What a careless function of a user does to a training."""
+    with torch.enable_grad():
+        loss_of(model).backward()
+    torch.optim.SGD(model.parameters(), lr=3.0).step()
+    model.half()
+    model.double()
+    model.float()
     model.eval()
     torch.set_default_dtype(torch.float64)
     torch.set_grad_enabled(True)
