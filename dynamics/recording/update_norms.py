@@ -312,6 +312,10 @@ class UpdateNorms:
         if len(self._running) > 1:
             return
         one.rate = learning_rate(optimizer)
+        for other in self._optimizers.values():
+            is_due = other is not None and other is not one and other.is_due
+            if is_due and not set(other.places).isdisjoint(one.places):
+                self._measure_update(other)
         with torch.no_grad():
             if not one.before:
                 one.before = [torch.empty_like(weight) for weight in one.parameters]

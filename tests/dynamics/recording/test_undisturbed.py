@@ -408,6 +408,20 @@ def test_an_optimizer_that_is_built_again_is_followed(tmp_path, how):
     assert_allclose(ratio, 0.5, rtol=1e-4)
 
 
+def test_updates_before_an_optimizer_is_built_again_are_not_in_its_norm(tmp_path):
+    model, path = new_model(set()), tmp_path / "m.nc"
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.5)
+
+    def replace(update):
+        return torch.optim.SGD(model.parameters(), lr=0.5) if update == 3 else None
+
+    with dynamics.record(model, optimizer, path, every=4) as recording:
+        plain_loop(model, optimizer, 8, recording, replace)
+    norms = dynamics.open_trajectory(path).isel(run=0)
+    ratio = norms["update_norm"][1:] / norms["gradient_norm"][1:]
+    assert_allclose(ratio, 0.5, rtol=1e-4)
+
+
 def unfreeze(model):
     model[0].requires_grad_(True)
     return sgd(model)
