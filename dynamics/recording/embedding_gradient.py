@@ -3,7 +3,7 @@ frame."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -22,14 +22,12 @@ GRADIENT = "embedding_gradient"
 
 
 class EmbeddingGradient:
-    """A recorded quantity: the gradient that the first update after the last frame
+    """The gradient that the first update after the last frame
     used, at the embedding of that frame. It is seen as the embedding is: transposed,
     with its rows. Zeros before the first update.
 
     Raises SettingsError unless the embedding is a parameter that an optimizer trains.
     """
-
-    is_own: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -60,10 +58,6 @@ class EmbeddingGradient:
                 near_names(view.name, parameters),
             )
         self.last = torch.zeros_like(self.view.of(parameters).detach())
-
-    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
-        """The gradient that is kept."""
-        return self.last
 
     @torch.no_grad()
     def keep(self, optimizer: Any) -> None:

@@ -61,14 +61,17 @@ def shared_splits(given: Mapping[str, Sequence[str]]) -> list[str]:
     return [split for split in first if all(split in names for names in others)]
 
 
-def metric_arrays(values: Mapping[str, Mapping[str, float]]) -> dict[str, np.ndarray]:
-    """Variables of a frame, float32, from numbers by name and split: losses and
-    accuracies (split,) of the splits that both have, and scalars."""
+def metric_arrays(
+    values: Mapping[str, Mapping[str, float | np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """Variables, float32, from numbers or arrays (...) by name and split: losses and
+    accuracies (..., split) of the splits that both have, and others (...)."""
     shared = shared_splits({name: list(parts) for name, parts in values.items()})
     arrays = {}
     for name, splits in values.items():
         if name in METRICS and shared:
-            arrays[name] = np.array([splits[split] for split in shared], np.float32)
+            parts = [np.asarray(splits[split], np.float32) for split in shared]
+            arrays[name] = np.stack(parts, axis=-1)
         for split, value in splits.items():
             if name not in METRICS:
                 arrays[name if list(splits) == ["train"] else f"{name}_{split}"] = (

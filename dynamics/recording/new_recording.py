@@ -13,12 +13,8 @@ from dynamics.recording.embedding_gradient import GRADIENT, EmbeddingGradient
 from dynamics.recording.metrics import Metrics
 from dynamics.recording.model_file import ModelFile, embedding_of, load_model_file
 from dynamics.recording.model_recorder import ModelRecorder, OpenSchedule
-from dynamics.recording.moments import MomentUpdates, SecondMoment, SecondMoments
-from dynamics.recording.observed_training import (
-    LearningRate,
-    LearningRates,
-    ObservedTraining,
-)
+from dynamics.recording.moments import SecondMoments
+from dynamics.recording.observed_training import ObservedTraining
 from dynamics.recording.processes import (
     check_whole_parameters,
     inner_module,
@@ -32,6 +28,7 @@ from dynamics.recording.quantities import (
     PARAMETER,
     SECOND_MOMENT,
     TRAINED,
+    OwnQuantity,
     ParameterView,
     Quantity,
     as_array,
@@ -233,7 +230,8 @@ def record(
         errors.attempt(check_states, training.states)
         rate = float(training.rates[0][1])
         errors.attempt(check_real, "learning rate of the optimizer", rate)
-        quantities |= {LEARNING_RATE: LearningRate(training), **(variables or {})}
+        quantities[LEARNING_RATE] = OwnQuantity(training.learning_rate)
+        quantities |= variables or {}
         if activations:
             outputs = errors.attempt(ProbeActivations, model, activations, probe)
             quantities |= outputs.quantities if outputs else {}
@@ -246,10 +244,12 @@ def record(
             rows = shapes["embedding"][0] if embedding is not None else 0
             errors.attempt(check_residues, modulus, embedding, rows)
         second_moments = errors.attempt(SecondMoments, optimizers if moments else [])
+        gradient = None
         if embedding_gradient:
             gradient = errors.attempt(EmbeddingGradient, embedding, model, optimizers)
-            quantities[GRADIENT] = gradient
         errors.raise_all()
+        if gradient is not None:
+            quantities[GRADIENT] = OwnQuantity(lambda model: gradient.last)
         trained = [
             name
             for layer in model_layers.names
@@ -258,9 +258,15 @@ def record(
         ]
         _check_finite(model_layers)
         if weights:
-            quantities |= _weight_quantities(model, training, trained)
+            rates = functools.partial(training.learning_rates, trained)
+            quantities |= recorded_weights(model, trained)
+            quantities[LEARNING_RATES] = OwnQuantity(rates)
         if moments:
-            quantities |= _moment_quantities(second_moments, trained)
+            updates = functools.partial(second_moments.updates, trained)
+            quantities[MOMENT_UPDATES] = OwnQuantity(updates)
+            for name in trained:
+                moment = functools.partial(second_moments.of, name)
+                quantities[f"{SECOND_MOMENT}{name}"] = OwnQuantity(moment)
         if model_file is not None:
             _check_functions(functions, model, quantities, modulus)
     settings = _recorded_settings(
@@ -295,31 +301,11 @@ def record(
         model_layers,
         quantities,
         second_moments if moments else None,
+        gradient,
         Metrics(training, evaluate),
         ModelRecorder(checked_path, description, schedule, identity, overwrite),
         times,
     )
-
-
-def _weight_quantities(
-    model: torch.nn.Module, training: ObservedTraining, trained: Sequence[str]
-) -> dict[str, Quantity]:
-    """The weights, and the learning rates of those that are trained."""
-    rates = {LEARNING_RATES: LearningRates(training, trained)}
-    return recorded_weights(model, trained) | rates
-
-
-def _moment_quantities(
-    second_moments: SecondMoments, trained: Sequence[str]
-) -> dict[str, Quantity]:
-    """The second moments of the trained parameters, and the numbers of their updates."""
-    return {
-        MOMENT_UPDATES: MomentUpdates(second_moments, trained),
-        **{
-            f"{SECOND_MOMENT}{name}": SecondMoment(second_moments, name)
-            for name in trained
-        },
-    }
 
 
 def _layer_parameters(layers: ModelLayers) -> list[torch.nn.Parameter]:

@@ -1,9 +1,8 @@
 """A training as a recording sees it, from one call of `Recording.step` to the next."""
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -122,35 +121,20 @@ class ObservedTraining(Training):
         ]
         self.optimizers = [optimizer, *others]
 
-
-@dataclasses.dataclass(frozen=True)
-class LearningRate:
-    """A recorded quantity: the learning rate of the first parameter group of the first
-    optimizer, float64; 1 if it has none."""
-
-    training: ObservedTraining
-    is_own: ClassVar[bool] = True
-
-    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
-        """The learning rate at the latest call of `step`."""
-        _, rate = self.training.rates[0]
+    def learning_rate(self, model: torch.nn.Module) -> torch.Tensor:
+        """The learning rate of the first parameter group of the first optimizer at the
+        latest call of `step`, float64; 1 if it has none."""
+        _, rate = self.rates[0]
         return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
 
-
-@dataclasses.dataclass(frozen=True)
-class LearningRates:
-    """A recorded quantity: the learning rates of the trained parameters of these names,
-    (parameter,) float64; 0 for one that no optimizer has."""
-
-    training: ObservedTraining
-    names: Sequence[str]
-    is_own: ClassVar[bool] = True
-
-    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
-        """The learning rates at the latest call of `step`."""
+    def learning_rates(
+        self, names: Sequence[str], model: torch.nn.Module
+    ) -> torch.Tensor:
+        """The learning rates of the trained parameters of these names at the latest
+        call of `step`, (parameter,) float64; 0 for one that no optimizer has."""
         by_parameter = {
             id(parameter): float(rate)
-            for parameters, rate in self.training.rates
+            for parameters, rate in self.rates
             for parameter in parameters
         }
         parameters = named_parameters(model)
@@ -159,6 +143,6 @@ class LearningRates:
             by_parameter.get(
                 id(parameters.get(name, parameters.get(f"{name}_orig"))), 0.0
             )
-            for name in self.names
+            for name in names
         ]
         return torch.tensor(values, dtype=torch.float64)

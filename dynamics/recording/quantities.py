@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import xarray as xr
 from torch.nn.parameter import is_lazy
 
 from dynamics.settings import SettingsError
@@ -73,6 +74,16 @@ class ParameterView:
                 )
             tensor = tensor[: self.rows]
         return tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnQuantity:
+    """A recorded quantity that is computed of a model without code of the user."""
+
+    function: Callable[[torch.nn.Module], torch.Tensor]
+
+    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
+        return self.function(model)
 
 
 LEARNING_RATE = "learning_rate"
@@ -148,6 +159,12 @@ def tied_names(state: Mapping[str, torch.Tensor]) -> dict[str, str]:
         if first.setdefault(place, name) != name:
             result[name] = first[place]
     return result
+
+
+def recorded_names(trajectory: xr.Dataset, prefix: str) -> list[str]:
+    """The names of the tensors whose variables begin with a prefix, without it."""
+    names = map(str, trajectory.data_vars)
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
 
 def with_tied(
@@ -258,7 +275,7 @@ def read_quantities(
     for name, quantity in quantities.items():
         if callable(quantity):
             result[name] = torch.as_tensor(quantity(model)).detach()
-            if not getattr(quantity, "is_own", False):
+            if not isinstance(quantity, OwnQuantity):
                 restore()
             continue
         view = ParameterView(quantity) if isinstance(quantity, str) else quantity
@@ -274,7 +291,7 @@ def calls_user_code(quantity: Quantity, tensors: Collection[str]) -> bool:
     """Whether reading a quantity runs code of the user or of the model, which has
     tensors of these names."""
     if callable(quantity):
-        return not getattr(quantity, "is_own", False)
+        return not isinstance(quantity, OwnQuantity)
     name = quantity if isinstance(quantity, str) else quantity.name
     return plain_name(name) not in tensors
 

@@ -80,6 +80,7 @@ class Recording:
         layers: ModelLayers,
         quantities: Mapping[str, Quantity],
         moments: SecondMoments | None,
+        gradient: EmbeddingGradient | None,
         metrics: Metrics,
         recorder: ModelRecorder,
         times: dict[int, float],
@@ -93,8 +94,7 @@ class Recording:
         self.metrics = metrics
         self.recorder = recorder
         self.every = recorder.schedule.every
-        gradient = quantities.get(GRADIENT)
-        self.gradient = gradient if isinstance(gradient, EmbeddingGradient) else None
+        self.gradient = gradient
         self.diverged_at: int | None = None
         self.not_followed: list[str] = []
         """What of the training could not be recorded, in words."""
