@@ -36,6 +36,7 @@ from dynamics.recording.quantities import (
     check_residues,
     checked_shape,
     named_tensors,
+    parameter_view,
     plain_name,
     read_quantities,
     recorded_weights,
@@ -256,7 +257,10 @@ def record(
             for name in model_layers.members(layer)
             if model_layers.parameters[name].requires_grad
         ]
-        _check_finite(model_layers)
+        infinite = model_layers.not_finite()
+        if infinite:
+            what = f"{infinite}, of which a value is not finite"
+            raise SettingsError("model", what, "finite parameters at the beginning")
         if weights:
             rates = functools.partial(training.learning_rates, trained)
             quantities |= recorded_weights(model, trained)
@@ -269,19 +273,18 @@ def record(
                 quantities[f"{SECOND_MOMENT}{name}"] = OwnQuantity(moment)
         if model_file is not None:
             _check_functions(functions, model, quantities, modulus)
+    parameters = list(model_layers.recorded_parameters().values())
     settings = _recorded_settings(
         model,
         training,
-        model_layers,
+        parameters=sum(item.numel() for item in parameters),
         recorded=", ".join(quantities),
         modulus=modulus,
         epoch_steps=epoch_steps,
         **second_moments.common,
     )
     seed = torch.initial_seed() % 2**62 if seed is None else seed
-    identity = identity_of(
-        settings, 1, seed, every, device=_layer_parameters(model_layers)[0].device.type
-    )
+    identity = identity_of(settings, 1, seed, every, device=parameters[0].device.type)
     origin = describe_origin(settings, identity, MAX_STEPS, torch.get_num_threads(), 1)
     attributes = {
         **origin,
@@ -308,15 +311,9 @@ def record(
     )
 
 
-def _layer_parameters(layers: ModelLayers) -> list[torch.nn.Parameter]:
-    """The parameters of the recorded layers."""
-    return [item for item in layers.parameters.values() if id(item) in layers.layers]
-
-
 def _recorded_settings(
     model: torch.nn.Module,
     training: ObservedTraining,
-    layers: ModelLayers,
     **others: Any,
 ) -> RecordedSettings:
     """The settings of a recording, with the names and the size of its model.
@@ -326,7 +323,6 @@ def _recorded_settings(
     return RecordedSettings(
         model=type(model).__name__,
         optimizer="+".join(type(one).__name__ for one in training.optimizers),
-        parameters=sum(item.numel() for item in _layer_parameters(layers)),
         signature=state_signature(state),
         time_step=float(training.rates[0][1]),
         **others,
@@ -336,14 +332,6 @@ def _recorded_settings(
 def _embedding_of(functions: ModelFile, model: torch.nn.Module) -> torch.Tensor:
     """The embedding (token, axis) of a module by a model file."""
     return embedding_of(functions, model.state_dict())
-
-
-def _check_finite(layers: ModelLayers) -> None:
-    """Raise SettingsError if a parameter of a layer is not finite."""
-    for name, parameter in layers.parameters.items():
-        if id(parameter) in layers.layers and not torch.isfinite(parameter).all():
-            what = f"{name}, of which a value is not finite"
-            raise SettingsError("model", what, "finite parameters at the beginning")
 
 
 def _check_functions(
@@ -406,7 +394,7 @@ def _checked_path(path: str | Path) -> Path:
 def _embedding_layer(layers: ModelLayers, embedding: Quantity | None) -> str:
     """The layer that contains the parameter of the embedding; an empty name if there is
     none."""
-    name = embedding.name if isinstance(embedding, ParameterView) else embedding
-    names = named_tensors(layers.model)
-    parameter = names.get(plain_name(name)) if isinstance(name, str) else None
+    if not isinstance(embedding, str | ParameterView):
+        return ""
+    parameter = named_tensors(layers.model).get(parameter_view(embedding).name)
     return layers.layers.get(id(parameter), "")

@@ -15,7 +15,7 @@ from dynamics.recording.quantities import (
 )
 from dynamics.recording.tensor_marks import TensorMarks
 from dynamics.recording.training_state import Training, undisturbed
-from dynamics.recording.update_norms import learning_rate, parameters_of
+from dynamics.recording.update_norms import learning_rate, trained_identities
 
 
 class ObservedTraining(Training):
@@ -115,9 +115,9 @@ class ObservedTraining(Training):
         optimizers = self.optimizers
         if any(optimizer in (one, acting_optimizer(one)) for one in optimizers):
             return
-        trained = set(map(id, parameters_of(optimizer)))
+        trained = trained_identities([optimizer])
         others = [
-            one for one in optimizers if trained.isdisjoint(map(id, parameters_of(one)))
+            one for one in optimizers if trained.isdisjoint(trained_identities([one]))
         ]
         self.optimizers = [optimizer, *others]
 

@@ -201,12 +201,9 @@ def check_residues(modulus: int, embedding: Quantity | None, rows: int) -> None:
     if modulus and rows != modulus:
         allowed = "one row for each number modulo N"
         if rows > modulus and not callable(embedding):
-            view = ParameterView(embedding) if isinstance(embedding, str) else embedding
-            flip = ", transpose=True" if view is not None and view.transpose else ""
-            how = (
-                f'dynamics.ParameterView("{view.name if view else ""}"{flip},'
-                f" rows={modulus})"
-            )
+            view = parameter_view(embedding or "")
+            flip = ", transpose=True" if view.transpose else ""
+            how = f'dynamics.ParameterView("{view.name}"{flip}, rows={modulus})'
             allowed += (
                 f"; {how} selects the first {modulus} rows, as does --tokens {modulus}"
                 " of sims.collect"
@@ -246,6 +243,12 @@ def plain_name(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in WRAPPERS)
 
 
+def parameter_view(quantity: str | ParameterView) -> ParameterView:
+    """The view of a parameter that a name stands for, without names of wrappers."""
+    view = ParameterView(quantity) if isinstance(quantity, str) else quantity
+    return dataclasses.replace(view, name=plain_name(view.name))
+
+
 def named_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     """The parameters of a model by their first names."""
     return {plain_name(name): item for name, item in model.named_parameters()}
@@ -278,8 +281,7 @@ def read_quantities(
             if not isinstance(quantity, OwnQuantity):
                 restore()
             continue
-        view = ParameterView(quantity) if isinstance(quantity, str) else quantity
-        view = dataclasses.replace(view, name=plain_name(view.name))
+        view = parameter_view(quantity)
         if view.name not in tensors:
             with contextlib.suppress(AttributeError):
                 tensors[view.name] = operator.attrgetter(view.name)(model)
@@ -292,8 +294,7 @@ def calls_user_code(quantity: Quantity, tensors: Collection[str]) -> bool:
     tensors of these names."""
     if callable(quantity):
         return not isinstance(quantity, OwnQuantity)
-    name = quantity if isinstance(quantity, str) else quantity.name
-    return plain_name(name) not in tensors
+    return parameter_view(quantity).name not in tensors
 
 
 def checked_shape(

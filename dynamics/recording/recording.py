@@ -350,12 +350,8 @@ class Recording:
             of_weights = must_be_finite(name, RecordedSettings.system)
             if of_weights and not np.isfinite(values).all():
                 return name
-        if np.isfinite(frame["update_norm"]).all():
-            return ""
-        for name, parameter in self.layers.parameters.items():
-            if id(parameter) in self.layers.layers and not parameter.isfinite().all():
-                return name
-        return ""
+        is_moving = np.isfinite(frame["update_norm"]).all()
+        return "" if is_moving else self.layers.not_finite()
 
     def _end_diverged(self, step: int, what: str) -> None:
         """End the recording: the run has diverged, and repeats its last frame."""

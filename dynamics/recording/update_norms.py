@@ -28,6 +28,11 @@ def parameters_of(optimizer: Any) -> list[torch.nn.Parameter]:
     return [item for group in optimizer.param_groups for item in group["params"]]
 
 
+def trained_identities(optimizers: Iterable[Any]) -> set[int]:
+    """The identities of the parameters of several optimizers."""
+    return {id(item) for one in optimizers for item in parameters_of(one)}
+
+
 class ModelLayers:
     """The layers of which norms are recorded, and the parameters that each has now.
 
@@ -41,7 +46,7 @@ class ModelLayers:
         optimizers: Sequence[Any],
         patterns: Layers | None,
     ) -> None:
-        trained = {id(item) for one in optimizers for item in parameters_of(one)}
+        trained = trained_identities(optimizers)
         named = named_parameters(model)
         names = [name for name, item in named.items() if id(item) in trained]
         if not names:
@@ -87,13 +92,25 @@ class ModelLayers:
             if layer is not None:
                 self.layers[id(item)] = layer
 
+    def recorded_parameters(self) -> dict[str, torch.nn.Parameter]:
+        """The parameters that are in a layer, by their present names."""
+        return {
+            name: item
+            for name, item in self.parameters.items()
+            if id(item) in self.layers
+        }
+
+    def not_finite(self) -> str:
+        """The name of a parameter in a layer with a value that is not finite; empty if
+        there is none."""
+        parameters = self.recorded_parameters().items()
+        infinite = (name for name, item in parameters if not item.isfinite().all())
+        return next(infinite, "")
+
     def members(self, layer: str) -> list[str]:
         """The names of the parameters of a layer."""
-        return [
-            n
-            for n, item in self.parameters.items()
-            if self.layers.get(id(item)) == layer
-        ]
+        parameters = self.recorded_parameters().items()
+        return [name for name, item in parameters if self.layers[id(item)] == layer]
 
     def unknown(self) -> list[str]:
         """The names of parameters that the model did not have at first."""
@@ -104,7 +121,7 @@ class ModelLayers:
     def without_layer(self, optimizers: Iterable[Any]) -> list[str]:
         """The names of trained parameters that are in no layer, unless patterns have
         left them out."""
-        trained = {id(item) for one in optimizers for item in parameters_of(one)}
+        trained = trained_identities(optimizers)
         return [
             name
             for name, item in self.parameters.items()
