@@ -274,10 +274,13 @@ def record(
         if model_file is not None:
             _check_functions(functions, model, quantities, modulus)
     parameters = list(model_layers.recorded_parameters().values())
-    settings = _recorded_settings(
-        model,
-        training,
+    state = {plain_name(name): item for name, item in model.state_dict().items()}
+    settings = RecordedSettings(
+        model=type(model).__name__,
+        optimizer="+".join(type(one).__name__ for one in optimizers),
         parameters=sum(item.numel() for item in parameters),
+        signature=state_signature(state),
+        time_step=rate,
         recorded=", ".join(quantities),
         modulus=modulus,
         epoch_steps=epoch_steps,
@@ -308,24 +311,6 @@ def record(
         Metrics(training, evaluate),
         ModelRecorder(checked_path, description, schedule, identity, overwrite),
         times,
-    )
-
-
-def _recorded_settings(
-    model: torch.nn.Module,
-    training: ObservedTraining,
-    **others: Any,
-) -> RecordedSettings:
-    """The settings of a recording, with the names and the size of its model.
-
-    others: the fields that do not follow from the model and its optimizers."""
-    state = {plain_name(name): item for name, item in model.state_dict().items()}
-    return RecordedSettings(
-        model=type(model).__name__,
-        optimizer="+".join(type(one).__name__ for one in training.optimizers),
-        signature=state_signature(state),
-        time_step=float(training.rates[0][1]),
-        **others,
     )
 
 

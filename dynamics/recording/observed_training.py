@@ -28,7 +28,6 @@ class ObservedTraining(Training):
         super().__init__(model, optimizer, states)
         self.calls_user_code = False
         """Whether reading the recorded quantities runs code of the user."""
-        self._modes: list[tuple[torch.nn.Module, bool]] = []
         self._states: list[tuple[Any, Any, int]] = []
         self.tensors: dict[str, torch.Tensor] = {}
         """The parameters and buffers that the model had at the last look, by name."""
@@ -38,23 +37,21 @@ class ObservedTraining(Training):
         self._other_marks = TensorMarks()
         self.running: list[Any] = []
         """Steps of optimizers and functions of the user that are running."""
-        self.keep_settings(modes=False)
+        self.keep_settings()
 
-    def keep_settings(self, modes: bool) -> None:
-        """Keep the present learning rates, and the modes of the modules if they are
-        needed."""
+    def keep_settings(self) -> None:
+        """Keep the present learning rates and the modes of the modules."""
         self.rates = [
             (group["params"], learning_rate(optimizer, index))
             for optimizer in self.optimizers
             for index, group in enumerate(optimizer.param_groups)
         ]
         """The parameters and the learning rate of each parameter group."""
-        if modes:
-            modules = [self.model]
-            for module in modules:
-                parts = module._modules.values()
-                modules += [part for part in parts if part is not None]
-            self._modes = [(module, module.training) for module in modules]
+        modules = [self.model]
+        for module in modules:  # faster than model.modules()
+            parts = module._modules.values()
+            modules += [part for part in parts if part is not None]
+        self._modes = [(module, module.training) for module in modules]
 
     @contextlib.contextmanager
     def undisturbed(self, gradients: bool = False) -> Iterator[Callable[[], None]]:

@@ -242,7 +242,7 @@ class Recording:
             self._look_at_model()
         self._calls_without_update += not updates
         self._latest_call = _Call(updates, copy_of(loss), copy_of(accuracy))
-        self.training.keep_settings(self._needs_modes())
+        self.training.keep_settings()
         if self._is_recording:
             self._record_due_frames(self._latest_call)
         self.training.mark()
@@ -258,9 +258,6 @@ class Recording:
     @property
     def _is_recording(self) -> bool:
         return self.diverged_at is None and not self._ends_early
-
-    def _needs_modes(self) -> bool:
-        return self.training.calls_user_code or self.metrics.function is not None
 
     def _close_due_part(self, updates: int) -> None:
         """Write a part or keep a restart state if one is due at this update."""
