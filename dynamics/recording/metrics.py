@@ -1,6 +1,5 @@
 """Losses, accuracies and other numbers of a recorded model, by split."""
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -118,7 +117,13 @@ class Metrics:
         given = {"loss": loss, "accuracy": accuracy}
         given = {name: value for name, value in given.items() if value is not None}
         values: dict[str, dict[str, float]] = {}
-        with self._functions_called(*given.values(), *evaluated.values()) as restore:
+        parts = [
+            part
+            for item in (*given.values(), *evaluated.values())
+            for part in (item.values() if isinstance(item, Mapping) else [item])
+        ]
+        calls = any(map(callable, parts))
+        with self.training.undisturbed(calls, gradients=True) as restore:
             for name, value in (*given.items(), *evaluated.items()):
                 numbers = _by_split(name, value, restore)
                 values[name] = {**values.get(name, {}), **numbers}
@@ -132,19 +137,6 @@ class Metrics:
             allowed = f"{_describe_splits(self.splits)}, as in the first frame"
             raise SettingsError("loss, accuracy", _describe_splits(splits), allowed)
         return metric_arrays(values)
-
-    def _functions_called(
-        self, *measured: Measured
-    ) -> contextlib.AbstractContextManager[Callable[[], None]]:
-        """A context in which functions among what is measured may be called."""
-        parts = [
-            part
-            for item in measured
-            for part in (item.values() if isinstance(item, Mapping) else [item])
-        ]
-        if any(map(callable, parts)):
-            return self.training.undisturbed(gradients=True)
-        return contextlib.nullcontext(lambda: None)
 
 
 def _describe_splits(given: Mapping[str, Sequence[str]]) -> str:

@@ -295,11 +295,8 @@ def record(
         **functions.attributes(modulus),
         TRAINED: json.dumps(trained),
     }
-    times: dict[int, float] = {}
     seeds = seeds_of(identity)
-    description = RunDescription(
-        {}, {}, {}, seeds, rate, epoch_steps, attributes, times=times
-    )
+    description = RunDescription({}, {}, {}, seeds, rate, epoch_steps, attributes)
     schedule = OpenSchedule(MAX_STEPS, every, restart_every=restart_every)
     return Recording(
         settings,
@@ -310,7 +307,6 @@ def record(
         gradient,
         Metrics(training, evaluate),
         ModelRecorder(checked_path, description, schedule, identity, overwrite),
-        times,
     )
 
 

@@ -54,8 +54,13 @@ class ObservedTraining(Training):
         self._modes = [(module, module.training) for module in modules]
 
     @contextlib.contextmanager
-    def undisturbed(self, gradients: bool = False) -> Iterator[Callable[[], None]]:
-        """Call code of the user with the modes that were kept."""
+    def undisturbed(
+        self, calls_user_code: bool = True, gradients: bool = False
+    ) -> Iterator[Callable[[], None]]:
+        """Call code of the user, if there is some, with the modes that were kept."""
+        if not calls_user_code:
+            yield lambda: None
+            return
         now = [(module, module.training) for module, _ in self._modes]
         self.running.append(self)
         for module, mode in self._modes:

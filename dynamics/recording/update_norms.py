@@ -227,10 +227,11 @@ class UpdateNorms:
         """Number of updates."""
         self.time: Any = 0.0
         """Sum of the learning rates that the updates used."""
-        self._optimizers: weakref.WeakKeyDictionary[Any, _Optimizer | None] = (
+        self._optimizers: weakref.WeakKeyDictionary[Any, _Optimizer] = (
             weakref.WeakKeyDictionary()
         )
-        """All that have been seen; None for those that train other models."""
+        self._others: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Optimizers of other models."""
         self._running = running
         self._gradient: dict[int, torch.Tensor] = {}
         self._update: dict[int, torch.Tensor] = {}
@@ -245,14 +246,14 @@ class UpdateNorms:
     def update(self) -> np.ndarray:
         """Norms (layer,) of the last update, float32."""
         for one in self._optimizers.values():
-            if one is not None and one.is_due:
+            if one.is_due:
                 self._measure_update(one)
         return self._by_layer(self._update)
 
     @property
     def optimizers(self) -> list[Any]:
         """The optimizers that have been seen to train the model."""
-        return [key for key, one in self._optimizers.items() if one is not None]
+        return list(self._optimizers)
 
     def settle(self) -> int:
         """Number of updates; later ones of any optimizer count from here."""
@@ -274,11 +275,9 @@ class UpdateNorms:
         self.layers.refresh()
         if self.layers.layers == before:
             return
-        for key, one in list(self._optimizers.items()):
-            if one is None:
-                del self._optimizers[key]
-            else:
-                one.identities = []
+        self._others.clear()
+        for one in self._optimizers.values():
+            one.identities = []
         for norms in (self._gradient, self._update):
             for place in set(norms) - set(self.layers.layers):
                 del norms[place]
@@ -287,24 +286,22 @@ class UpdateNorms:
         """Remove the hooks from the optimizers."""
         self._hook.remove()
         for one in self._optimizers.values():
-            for hook in one.hooks if one is not None else ():
+            for hook in one.hooks:
                 hook.remove()
 
     def _look_at(self, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]) -> None:
         """Follow an optimizer whose step begins if it trains parameters of the
         model."""
-        if self._running:
+        if self._running or optimizer in self._others:
             return
         identities = list(map(id, parameters_of(optimizer)))
         one = self._optimizers.get(optimizer)
         if one is not None and one.identities == identities:
             return
-        if one is None and optimizer in self._optimizers:
-            return
         self.layers.refresh()
         present = {id(item) for item in self.layers.parameters.values()}
         if not present.intersection(identities):
-            self._optimizers[optimizer] = None
+            self._others.add(optimizer)
             return
         if one is None:
             one = self._optimizers[optimizer] = _Optimizer()
@@ -330,7 +327,7 @@ class UpdateNorms:
             return
         one.rate = learning_rate(optimizer)
         for other in self._optimizers.values():
-            is_due = other is not None and other is not one and other.is_due
+            is_due = other.is_due and other is not one
             if is_due and not set(other.places).isdisjoint(one.places):
                 self._measure_update(other)
         with torch.no_grad():
