@@ -292,11 +292,12 @@ class UpdateNorms:
     def _look_at(self, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]) -> None:
         """Follow an optimizer whose step begins if it trains parameters of the
         model."""
-        if self._running or optimizer in self._others:
+        if self._running:
             return
         identities = list(map(id, parameters_of(optimizer)))
         one = self._optimizers.get(optimizer)
-        if one is not None and one.identities == identities:
+        is_known = one is not None and one.identities == identities
+        if is_known or optimizer in self._others:
             return
         self.layers.refresh()
         present = {id(item) for item in self.layers.parameters.values()}
@@ -326,10 +327,8 @@ class UpdateNorms:
         if len(self._running) > 1:
             return
         one.rate = learning_rate(optimizer)
-        for other in self._optimizers.values():
-            is_due = other.is_due and other is not one
-            if is_due and not set(other.places).isdisjoint(one.places):
-                self._measure_update(other)
+        if len(self._optimizers) > 1:
+            self._measure_others(one)
         with torch.no_grad():
             if not one.before:
                 one.before = [torch.empty_like(weight) for weight in one.parameters]
@@ -337,6 +336,13 @@ class UpdateNorms:
                 torch._foreach_copy_(one.before, one.parameters)
             if not has_closure(args, kwargs):  # else the step computes the gradients
                 self._read_gradient(optimizer, one)
+
+    def _measure_others(self, one: _Optimizer) -> None:
+        """Measure the last updates of other optimizers of the same parameters."""
+        for other in self._optimizers.values():
+            is_due = other.is_due and other is not one
+            if is_due and not set(other.places).isdisjoint(one.places):
+                self._measure_update(other)
 
     def _end_update(
         self, one: Any, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
