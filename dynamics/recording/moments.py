@@ -3,13 +3,13 @@ relatives."""
 
 import collections
 import functools
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from dynamics.recording.quantities import trained_parameter
 from dynamics.settings import SettingsError
 
 
@@ -134,10 +134,11 @@ class SecondMoments:
     def _of(self, name: str, model: torch.nn.Module) -> "_Moment":
         """The second moment of the parameter of this name, of the optimizer that was
         added last among those that have it. Raises SettingsError if there is none."""
-        parameter = operator.attrgetter(name)(model)
+        parameter = trained_parameter(name, model)
         for optimizer, names in reversed(self.names.items()):
             for group in optimizer.param_groups:
-                if any(parameter is item for item in group["params"]):
+                is_in_group = any(parameter is item for item in group["params"])
+                if parameter is not None and is_in_group:
                     entries = {**group, **optimizer.state.get(parameter, {})}
                     value = entries.get(names.moment, torch.zeros_like(parameter))
                     return _Moment(

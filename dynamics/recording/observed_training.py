@@ -10,8 +10,8 @@ from dynamics.recording.moments import acting_optimizer
 from dynamics.recording.quantities import (
     Quantity,
     calls_user_code,
-    named_parameters,
     named_tensors,
+    trained_parameter,
 )
 from dynamics.recording.tensor_marks import TensorMarks
 from dynamics.recording.training_state import Training, undisturbed
@@ -139,12 +139,7 @@ class ObservedTraining(Training):
             for parameters, rate in self.rates
             for parameter in parameters
         }
-        parameters = named_parameters(model)
         values = [
-            # pruning replaces a parameter by one of another name
-            by_parameter.get(
-                id(parameters.get(name, parameters.get(f"{name}_orig"))), 0.0
-            )
-            for name in names
+            by_parameter.get(id(trained_parameter(name, model)), 0.0) for name in names
         ]
         return torch.tensor(values, dtype=torch.float64)

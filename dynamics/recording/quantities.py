@@ -254,6 +254,17 @@ def named_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     return {plain_name(name): item for name, item in model.named_parameters()}
 
 
+def trained_parameter(name: str, model: torch.nn.Module) -> torch.nn.Parameter | None:
+    """The parameter of this name, or that from which pruning computes the tensor of this
+    name; None if the model has neither."""
+    for path in (name, f"{name}_orig"):
+        with contextlib.suppress(AttributeError):
+            value = operator.attrgetter(path)(model)
+            if isinstance(value, torch.nn.Parameter):
+                return value
+    return None
+
+
 def named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """The parameters and buffers of a model by all their names."""
     named = itertools.chain(
