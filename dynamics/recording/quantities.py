@@ -4,6 +4,7 @@ model."""
 import contextlib
 import dataclasses
 import difflib
+import functools
 import hashlib
 import itertools
 import json
@@ -234,6 +235,7 @@ WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 """Parts that wrappers of modules add to names: torch.compile, FSDP, checkpointing."""
 
 
+@functools.cache
 def plain_name(name: str) -> str:
     """The name of a parameter without those of wrappers of modules.
 
@@ -243,6 +245,7 @@ def plain_name(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in WRAPPERS)
 
 
+@functools.cache
 def parameter_view(quantity: str | ParameterView) -> ParameterView:
     """The view of a parameter that a name stands for, without names of wrappers."""
     view = ParameterView(quantity) if isinstance(quantity, str) else quantity
