@@ -260,7 +260,8 @@ def _parts(content: Any) -> dict[str, Any]:
     return {
         str(name): value
         for name, value in _mapping(content).items()
-        if "optim" not in str(name).lower() and not str(name).startswith("opt_")
+        if not re.match(r"opt_|.*optim", str(name), re.IGNORECASE)
+        and "param_groups" not in _mapping(value)
     }
 
 
@@ -358,7 +359,8 @@ def _series(content: Any, key: str | None) -> dict[Any, StateDict] | None:
         return {step: _flat(state) for step, state in mapping.items()}
     if key is not None or _is_one_model(content):
         return None
-    several = [item for value in mapping.values() if (item := _series(value, None))]
+    parts = _parts(content).values()
+    several = [item for part in parts if (item := _series(part, None))]
     return several[0] if len(several) == 1 else None
 
 

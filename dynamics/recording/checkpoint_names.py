@@ -4,7 +4,6 @@ without those of wrappers."""
 import decimal
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from dynamics.errors import TrajectoryError
 from dynamics.recording.quantities import plain_name
@@ -30,17 +29,6 @@ SHARD = re.compile(r"\d{5}-of-\d{5}$")
 HOW = "--step-from with the name of the step in the files, or --step-from order"
 
 
-class _Number(NamedTuple):
-    """A number in a name."""
-
-    before: str
-    """The text before it."""
-    value: int | None
-    """None if it is no whole number from 0, runs into other letters or digits, or is
-    joined to another number, as in 1_000 or a date."""
-    text: str
-
-
 def steps_in_names(names: Sequence[str]) -> tuple[list[int], str] | None:
     """The steps of checkpoints with these names, and where they stand, in words.
 
@@ -52,11 +40,11 @@ def steps_in_names(names: Sequence[str]) -> tuple[list[int], str] | None:
     if any(parts):
         allowed = "the file that ends in .index.json, which lists the parts"
         raise SettingsError("checkpoints", f"{names[0]}, a part of one", allowed)
-    numbers = [_numbers(name) for name in names]
+    numbers = [list(NUMBER.finditer(name)) for name in names]
     for label, words in LABELS:
         ends = re.compile(rf"(?<![a-z])(?:{words}){SEPARATORS}?$", re.IGNORECASE)
         labelled = [
-            [number for number in row if ends.search(_unsigned(number.before))]
+            [number for number in row if ends.search(_unsigned(_before(number)))]
             for row in numbers
         ]
         counts = list(map(len, labelled))
@@ -66,20 +54,16 @@ def steps_in_names(names: Sequence[str]) -> tuple[list[int], str] | None:
             if count != 1:
                 what = f"{name}, with {count} numbers of a {label}"
                 raise SettingsError("step_from", what, f"one in each name, or {HOW}")
-        steps = [_step(name, row[0]) for name, row in zip(names, labelled, strict=True)]
+        steps = [_step(number) for (number,) in labelled]
         return steps, f"the number of the {label} in the names"
     if len(names) == 1:
         return None
     return _differing_numbers(names, numbers), "the number in which the names differ"
 
 
-def _numbers(name: str) -> list[_Number]:
-    numbers = []
-    for match in NUMBER.finditer(name):
-        before, after = name[: match.start()], name[match.end() :]
-        value = _whole_number(match[0]) if _is_apart(before, after) else None
-        numbers.append(_Number(before, value, match[0]))
-    return numbers
+def _before(number: re.Match[str]) -> str:
+    """The text before a number in a name."""
+    return number.string[: number.start()]
 
 
 def _unsigned(before: str) -> str:
@@ -87,8 +71,10 @@ def _unsigned(before: str) -> str:
     return re.sub(rf"(?:(?<={SEPARATORS})|^)[-+.,]+$", "", before)
 
 
-def _is_apart(before: str, after: str) -> bool:
+def _is_apart(number: re.Match[str]) -> bool:
     """Whether a number is not a part of a longer one, of a word or of a date."""
+    before = _before(number)
+    after = number.string[number.end() :]
     return (
         _unsigned(before) == before
         and not re.search(r"(?:^|[^a-z\d])\d+[-_ ]$", before, re.I)
@@ -108,32 +94,34 @@ def _whole_number(text: str) -> int | None:
 
 
 def _differing_numbers(
-    names: Sequence[str], numbers: Sequence[Sequence[_Number]]
+    names: Sequence[str], numbers: Sequence[Sequence[re.Match[str]]]
 ) -> list[int]:
     """The only number in which names differ. Raises SettingsError if there is none, if
     it is joined to another number, as in a date, or if it has the digits of a time."""
     texts = {tuple(NUMBER.split(name)) for name in names}
     columns = list(zip(*numbers, strict=True)) if len(texts) == 1 else []
     differing = [
-        column for column in columns if len({number.text for number in column}) > 1
+        column for column in columns if len({number[0] for number in column}) > 1
     ]
     if len(differing) != 1:
         what = f"{', '.join(names[:3])}, which do not differ in one number alone"
         raise SettingsError("step_from", what, HOW)
-    for name, number in zip(names, differing[0], strict=True):
-        if len(number.text) >= 10 or re.fullmatch(r"(19|20)\d{6}", number.text):
-            raise SettingsError("step_from", f"{name}, whose number may be a time", HOW)
-    return [
-        _step(name, number) for name, number in zip(names, differing[0], strict=True)
-    ]
+    for number in differing[0]:
+        if len(number[0]) >= 10 or re.fullmatch(r"(19|20)\d{6}", number[0]):
+            what = f"{number.string}, whose number may be a time"
+            raise SettingsError("step_from", what, HOW)
+    return list(map(_step, differing[0]))
 
 
-def _step(name: str, number: _Number) -> int:
-    """The value of a number in a name. Raises SettingsError if it has none."""
-    if number.value is None:
-        what = f"{name}, where {number.text} is not one whole number from 0"
+def _step(number: re.Match[str]) -> int:
+    """The value of a number in a name. Raises SettingsError if it is no whole number
+    from 0, runs into other letters or digits, or is joined to another number, as in
+    1_000 or a date."""
+    value = _whole_number(number[0]) if _is_apart(number) else None
+    if value is None:
+        what = f"{number.string}, where {number[0]} is not one whole number from 0"
         raise SettingsError("step_from", what, HOW)
-    return number.value
+    return value
 
 
 def tensor_names(names: Iterable[str], rules: Sequence[str] = ()) -> dict[str, str]:

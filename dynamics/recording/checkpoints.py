@@ -1,6 +1,7 @@
 """Trajectories from checkpoints that are already on the disk
 (`dynamics.recording.checkpoint_files`)."""
 
+import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from dynamics.recording.quantities import (
     check_residues,
     dims_and_coords,
     near_names,
+    parameter_view,
     state_signature,
     tied_names,
 )
@@ -164,10 +166,9 @@ def collect_checkpoints(
         modulus=modulus,
     )
     arrays = next(iter(frames.values()))
-    view = quantities.get("embedding")
     check_residues(
         modulus,
-        view.of if isinstance(view, _ModelEmbedding) else view,
+        embedding or quantities.get("embedding"),
         len(arrays["embedding"][0]) if "embedding" in arrays else 0,
     )
     dims, coords = dims_and_coords(
@@ -197,17 +198,6 @@ def _shapes(state: StateDict) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in state.items()}
 
 
-class _ModelEmbedding:
-    """Computes the embedding of a checkpoint by the function of a model file."""
-
-    def __init__(self, model: ModelFile) -> None:
-        self.model = model
-
-    def of(self, state: StateDict) -> torch.Tensor:
-        """(token, axis). Raises SettingsError."""
-        return embedding_of(self.model, state)
-
-
 def missing_steps(trajectory: xr.Dataset) -> list[int]:
     """The steps at which a checkpoint is missing, if at least three in four gaps
     between checkpoints are equal."""
@@ -226,10 +216,10 @@ def _quantities(
     embedding: str | ParameterView | None,
     variables: Mapping[str, str | ParameterView],
     model: ModelFile | None,
-) -> dict[str, ParameterView | _ModelEmbedding]:
-    """What is taken of each checkpoint, by the names of the variables: the embedding,
+) -> dict[str, Callable[[StateDict], torch.Tensor]]:
+    """Functions that take variables from a state dict, by their names: the embedding,
     further variables and, of `tensors`, those that are floating-point. Raises
-    SettingsError if it is nothing."""
+    SettingsError if there are none."""
     views = {} if embedding is None else {"embedding": embedding}
     views |= dict(variables)
     for name, tensor in tensors.items():
@@ -238,21 +228,22 @@ def _quantities(
             views[f"{BUFFER if is_buffer else PARAMETER}{name}"] = name
     if not views:
         raise SettingsError("embedding", "none", near_names("", state))
-    result: dict[str, ParameterView | _ModelEmbedding] = {}
+    result: dict[str, Callable[[StateDict], torch.Tensor]] = {}
     if embedding is None and model is not None and model.embedding is not None:
-        result["embedding"] = _ModelEmbedding(model)
+        result["embedding"] = functools.partial(embedding_of, model)
     for name, view in views.items():
-        result[name] = ParameterView(view) if isinstance(view, str) else view
+        result[name] = parameter_view(view).of
     return result
 
 
 def _read_frame(
-    checkpoint: Checkpoint, quantities: Mapping[str, ParameterView | _ModelEmbedding]
+    checkpoint: Checkpoint,
+    quantities: Mapping[str, Callable[[StateDict], torch.Tensor]],
 ) -> dict[str, np.ndarray]:
     """The arrays (run, ...) of a checkpoint. Raises TrajectoryError."""
     frame = {}
-    for name, view in quantities.items():
-        tensor = view.of(checkpoint.state)
+    for name, quantity in quantities.items():
+        tensor = quantity(checkpoint.state)
         values = as_array(tensor.nan_to_num() if _is_mask(tensor) else tensor)
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise TrajectoryError(

@@ -1,9 +1,8 @@
 """The gradient of the embedding, kept from the first update after each recorded
 frame."""
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -12,9 +11,9 @@ from dynamics.recording.quantities import (
     Quantity,
     named_tensors,
     near_names,
-    plain_name,
+    parameter_view,
 )
-from dynamics.recording.update_norms import loss_scale, parameters_of
+from dynamics.recording.update_norms import loss_scale, trained_identities
 from dynamics.settings import SettingsError
 
 GRADIENT = "embedding_gradient"
@@ -22,14 +21,12 @@ GRADIENT = "embedding_gradient"
 
 
 class EmbeddingGradient:
-    """A recorded quantity: the gradient that the first update after the last frame
+    """The gradient that the first update after the last frame
     used, at the embedding of that frame. It is seen as the embedding is: transposed,
     with its rows. Zeros before the first update.
 
     Raises SettingsError unless the embedding is a parameter that an optimizer trains.
     """
-
-    is_own: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -37,40 +34,30 @@ class EmbeddingGradient:
         model: torch.nn.Module,
         optimizers: Sequence[torch.optim.Optimizer],
     ) -> None:
-        view = ParameterView(embedding) if isinstance(embedding, str) else embedding
-        if not isinstance(view, ParameterView):
-            kind = (
-                "no embedding"
-                if view is None
-                else "an embedding that is a function of the model"
-            )
+        if not isinstance(embedding, str | ParameterView):
+            kind = "an embedding that is a function of the model"
             raise SettingsError(
-                "embedding_gradient", kind, "an embedding that is a parameter"
+                "embedding_gradient",
+                "no embedding" if embedding is None else kind,
+                "an embedding that is a parameter",
             )
-        self.view = dataclasses.replace(view, name=plain_name(view.name))
+        self.view = parameter_view(embedding)
         self.model = model
         parameters = named_tensors(model)
         parameter = parameters.get(self.view.name)
-        if not any(
-            parameter is item for one in optimizers for item in parameters_of(one)
-        ):
+        if id(parameter) not in trained_identities(optimizers):
             raise SettingsError(
                 "embedding_gradient",
-                f"the gradient of {view.name}",
-                near_names(view.name, parameters),
+                f"the gradient of {self.view.name}",
+                near_names(self.view.name, parameters),
             )
         self.last = torch.zeros_like(self.view.of(parameters).detach())
-
-    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
-        """The gradient that is kept."""
-        return self.last
 
     @torch.no_grad()
     def keep(self, optimizer: Any) -> None:
         """Keep the gradient that the parameter has now, if the optimizer trains it."""
         parameter = named_tensors(self.model).get(self.view.name)
-        trained = any(parameter is item for item in parameters_of(optimizer))
-        if parameter is None or not trained:
+        if parameter is None or id(parameter) not in trained_identities([optimizer]):
             return
         gradient = parameter.grad
         if gradient is None:

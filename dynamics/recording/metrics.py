@@ -1,6 +1,5 @@
 """Losses, accuracies and other numbers of a recorded model, by split."""
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -61,14 +60,17 @@ def shared_splits(given: Mapping[str, Sequence[str]]) -> list[str]:
     return [split for split in first if all(split in names for names in others)]
 
 
-def metric_arrays(values: Mapping[str, Mapping[str, float]]) -> dict[str, np.ndarray]:
-    """Variables of a frame, float32, from numbers by name and split: losses and
-    accuracies (split,) of the splits that both have, and scalars."""
+def metric_arrays(
+    values: Mapping[str, Mapping[str, float | np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """Variables, float32, from numbers or arrays (...) by name and split: losses and
+    accuracies (..., split) of the splits that both have, and others (...)."""
     shared = shared_splits({name: list(parts) for name, parts in values.items()})
     arrays = {}
     for name, splits in values.items():
         if name in METRICS and shared:
-            arrays[name] = np.array([splits[split] for split in shared], np.float32)
+            parts = [np.asarray(splits[split], np.float32) for split in shared]
+            arrays[name] = np.stack(parts, axis=-1)
         for split, value in splits.items():
             if name not in METRICS:
                 arrays[name if list(splits) == ["train"] else f"{name}_{split}"] = (
@@ -115,7 +117,13 @@ class Metrics:
         given = {"loss": loss, "accuracy": accuracy}
         given = {name: value for name, value in given.items() if value is not None}
         values: dict[str, dict[str, float]] = {}
-        with self._functions_called(*given.values(), *evaluated.values()) as restore:
+        parts = [
+            part
+            for item in (*given.values(), *evaluated.values())
+            for part in (item.values() if isinstance(item, Mapping) else [item])
+        ]
+        calls = any(map(callable, parts))
+        with self.training.undisturbed(calls, gradients=True) as restore:
             for name, value in (*given.items(), *evaluated.items()):
                 numbers = _by_split(name, value, restore)
                 values[name] = {**values.get(name, {}), **numbers}
@@ -129,19 +137,6 @@ class Metrics:
             allowed = f"{_describe_splits(self.splits)}, as in the first frame"
             raise SettingsError("loss, accuracy", _describe_splits(splits), allowed)
         return metric_arrays(values)
-
-    def _functions_called(
-        self, *measured: Measured
-    ) -> contextlib.AbstractContextManager[Callable[[], None]]:
-        """A context in which functions among what is measured may be called."""
-        parts = [
-            part
-            for item in measured
-            for part in (item.values() if isinstance(item, Mapping) else [item])
-        ]
-        if any(map(callable, parts)):
-            return self.training.undisturbed(gradients=True)
-        return contextlib.nullcontext(lambda: None)
 
 
 def _describe_splits(given: Mapping[str, Sequence[str]]) -> str:

@@ -29,7 +29,7 @@ import xarray as xr
 from dynamics.errors import TrajectoryError
 from dynamics.folders import expand_home, user_cache_folder
 from dynamics.networks.derivatives import differentiable_twice
-from dynamics.recording.quantities import near_missing_names
+from dynamics.recording.quantities import describe, near_missing_names
 from dynamics.settings import MODEL_FILE, SettingsError, check_integer
 from dynamics.trajectory.schema import OPERATION
 from dynamics.user_code import read_source, reported_errors, run_source
@@ -117,6 +117,10 @@ class ModelFile:
         """The path of the file, as it is named in messages."""
         return str(self.path or "the model file")
 
+    def error(self, found: str, allowed: str) -> SettingsError:
+        """The error of a function of the file that does not return what is allowed."""
+        return SettingsError("model", f"{self.name}: {found}", allowed)
+
     @contextlib.contextmanager
     def reported_errors(
         self, function: str, parameters: Parameters | None = None
@@ -149,10 +153,8 @@ class ModelFile:
         with self.reported_errors("operation"):
             result = np.asarray(self.operation(a, b))
         if result.shape != a.shape or not np.isin(result, np.arange(modulus)).all():
-            raise SettingsError(
-                "model",
-                f"{self.name}: operation() returns {result.dtype} of shape"
-                f" {result.shape}",
+            raise self.error(
+                f"operation() returns {result.dtype} of shape {result.shape}",
                 f"whole numbers from 0 to {modulus - 1}, of the shape of a",
             )
         return result.astype(np.int64)
@@ -165,15 +167,11 @@ def embedding_of(model: ModelFile, state: Parameters, modulus: int = 0) -> torch
     with model.reported_errors("embedding", state):
         result = model.embedding(state)
     n = modulus or model.modulus
-    shape = tuple(getattr(result, "shape", ()))
-    if not isinstance(result, torch.Tensor) or len(shape) != 2 or shape[0] < n:
-        what = f"shape {shape}" if shape else type(result).__name__
+    if not isinstance(result, torch.Tensor) or result.ndim != 2 or len(result) < n:
         allowed = (
             f"a tensor ({n}, axis), or more rows" if n else "a tensor (token, axis)"
         )
-        raise SettingsError(
-            "model", f"{model.name}: embedding() returns {what}", allowed
-        )
+        raise model.error(f"embedding() returns {describe(result)}", allowed)
     return result[:n] if n else result
 
 

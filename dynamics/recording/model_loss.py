@@ -40,7 +40,9 @@ from dynamics.recording.quantities import (
     BUFFER,
     PARAMETER,
     SECOND_MOMENT,
+    describe,
     near_missing_names,
+    recorded_names,
     with_tied,
 )
 from dynamics.settings import LOSS_FILE, SettingsError
@@ -137,11 +139,7 @@ class RecordedModel:
         self.given = given
         self.dtype = dtype
         self.modes = ModuleModes(mode)
-        self.buffers = [
-            str(name).removeprefix(BUFFER)
-            for name in trajectory.data_vars
-            if str(name).startswith(BUFFER)
-        ]
+        self.buffers = recorded_names(trajectory, BUFFER)
         self.shapes = parameter_shapes(trajectory)
         self.lengths = [math.prod(shape) for shape in self.shapes.values()]
         self.size = sum(self.lengths)
@@ -260,13 +258,15 @@ class RecordedModel:
             row = model.row(run, frame)
             fault = gradient_fault(loss, row) or hessian_fault(loss, row)
         if fault:
-            source = self.given.path or "the given loss"
             allowed = "a loss whose derivatives, by torch, are those of differences"
-            raise SettingsError("loss", f"{source}: {fault}", allowed)
+            raise self._error(fault, allowed)
+
+    def _error(self, found: str, allowed: str) -> SettingsError:
+        source = self.given.path or "the given loss"
+        return SettingsError("loss", f"{source}: {found}", allowed)
 
     def _check_loss(self) -> None:
         """Call the loss of the first batch at the first frame. Raises SettingsError."""
-        source = self.given.path or "the given loss"
         row = self.row(0, 0)
         loss = self.losses(0, 0)[0]
         with reported_errors(self.given.path, "loss()"):
@@ -276,40 +276,21 @@ class RecordedModel:
                 or value.numel() != 1
                 or not value.is_floating_point()
             ):
-                what = (
-                    f"shape {tuple(value.shape)}"
-                    if isinstance(value, torch.Tensor)
-                    else type(value).__name__
-                )
-                raise SettingsError(
-                    "loss",
-                    f"{source}: loss() returns {what}",
-                    "a tensor with one number, the mean",
-                )
+                allowed = "a tensor with one number, the mean"
+                raise self._error(f"loss() returns {describe(value)}", allowed)
             if not value.isfinite().all() and row.isfinite().all():
-                raise SettingsError(
-                    "loss",
-                    f"{source}: loss() returns {value.item()} at the first frame",
-                    "a finite number",
-                )
+                found = f"loss() returns {value.item()} at the first frame"
+                raise self._error(found, "a finite number")
             if not torch.equal(value, again):
-                allowed = (
+                raise self._error(
+                    f"loss() returns {value:.6g} and then {again:.6g}",
                     "the same number for the same parameters; model.eval() or --mode"
-                    " eval switches dropout off"
-                )
-                raise SettingsError(
-                    "loss",
-                    f"{source}: loss() returns {value:.6g} and then {again:.6g}",
-                    allowed,
+                    " eval switches dropout off",
                 )
             if not depends_on(loss, row):
-                allowed = (
-                    "a loss of `parameters`, for example by torch.func.functional_call"
-                )
-                raise SettingsError(
-                    "loss",
-                    f"{source}: loss() does not depend on the parameters",
-                    allowed,
+                raise self._error(
+                    "loss() does not depend on the parameters",
+                    "a loss of `parameters`, for example by torch.func.functional_call",
                 )
         if self.modes.mode is not None and not self.modes.modes:
             allowed = "no value for a loss that calls no torch module"
@@ -328,11 +309,7 @@ def mean_value_and_gradient(
 def parameter_shapes(trajectory: xr.Dataset) -> dict[str, tuple[int, ...]]:
     """The shapes of the recorded parameters, by name. Raises TrajectoryError if there
     are none."""
-    names = [
-        str(name).removeprefix(PARAMETER)
-        for name in trajectory.data_vars
-        if str(name).startswith(PARAMETER)
-    ]
+    names = recorded_names(trajectory, PARAMETER)
     if not names:
         how = (
             "dynamics.record(..., weights=True) and sims.collect --weights record the"

@@ -2,15 +2,14 @@
 relatives."""
 
 import collections
-import dataclasses
 import functools
-import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from dynamics.recording.quantities import trained_parameter
 from dynamics.settings import SettingsError
 
 
@@ -121,13 +120,25 @@ class SecondMoments:
         self.names.pop(acting, None)
         self.names[acting] = names
 
-    def of(self, name: str, model: torch.nn.Module) -> "_Moment":
+    def updates(self, names: Sequence[str], model: torch.nn.Module) -> torch.Tensor:
+        """The numbers of updates that the second moments of the parameters of these
+        names have received, (parameter,) float64."""
+        counts = [self._of(name, model).updates for name in names]
+        return torch.tensor(counts, dtype=torch.float64)
+
+    def of(self, name: str, model: torch.nn.Module) -> torch.Tensor:
+        """The second moment of a parameter, divided by its bias correction."""
+        value, updates, beta2 = self._of(name, model)
+        return value / (1 - beta2**updates) if updates else torch.zeros_like(value)
+
+    def _of(self, name: str, model: torch.nn.Module) -> "_Moment":
         """The second moment of the parameter of this name, of the optimizer that was
         added last among those that have it. Raises SettingsError if there is none."""
-        parameter = operator.attrgetter(name)(model)
+        parameter = trained_parameter(name, model)
         for optimizer, names in reversed(self.names.items()):
             for group in optimizer.param_groups:
-                if any(parameter is item for item in group["params"]):
+                is_in_group = any(parameter is item for item in group["params"])
+                if parameter is not None and is_in_group:
                     entries = {**group, **optimizer.state.get(parameter, {})}
                     value = entries.get(names.moment, torch.zeros_like(parameter))
                     return _Moment(
@@ -146,33 +157,3 @@ class _Moment(NamedTuple):
     updates: float
     """Number of updates that it has received."""
     beta2: float
-
-
-@dataclasses.dataclass(frozen=True)
-class MomentUpdates:
-    """A recorded quantity: the numbers of updates of the second moments of the
-    parameters of these names, (parameter,) float64."""
-
-    moments: SecondMoments
-    names: Sequence[str]
-    is_own: ClassVar[bool] = True
-
-    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
-        """The numbers until now."""
-        counts = [self.moments.of(name, model).updates for name in self.names]
-        return torch.tensor(counts, dtype=torch.float64)
-
-
-@dataclasses.dataclass(frozen=True)
-class SecondMoment:
-    """A recorded quantity: the second moment of a parameter, divided by its bias
-    correction."""
-
-    moments: SecondMoments
-    name: str
-    is_own: ClassVar[bool] = True
-
-    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
-        """The second moment that the parameter has now."""
-        value, updates, beta2 = self.moments.of(self.name, model)
-        return value / (1 - beta2**updates) if updates else torch.zeros_like(value)

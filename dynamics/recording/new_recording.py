@@ -13,12 +13,8 @@ from dynamics.recording.embedding_gradient import GRADIENT, EmbeddingGradient
 from dynamics.recording.metrics import Metrics
 from dynamics.recording.model_file import ModelFile, embedding_of, load_model_file
 from dynamics.recording.model_recorder import ModelRecorder, OpenSchedule
-from dynamics.recording.moments import MomentUpdates, SecondMoment, SecondMoments
-from dynamics.recording.observed_training import (
-    LearningRate,
-    LearningRates,
-    ObservedTraining,
-)
+from dynamics.recording.moments import SecondMoments
+from dynamics.recording.observed_training import ObservedTraining
 from dynamics.recording.processes import (
     check_whole_parameters,
     inner_module,
@@ -32,6 +28,7 @@ from dynamics.recording.quantities import (
     PARAMETER,
     SECOND_MOMENT,
     TRAINED,
+    OwnQuantity,
     ParameterView,
     Quantity,
     as_array,
@@ -39,6 +36,7 @@ from dynamics.recording.quantities import (
     check_residues,
     checked_shape,
     named_tensors,
+    parameter_view,
     plain_name,
     read_quantities,
     recorded_weights,
@@ -233,7 +231,8 @@ def record(
         errors.attempt(check_states, training.states)
         rate = float(training.rates[0][1])
         errors.attempt(check_real, "learning rate of the optimizer", rate)
-        quantities |= {LEARNING_RATE: LearningRate(training), **(variables or {})}
+        quantities[LEARNING_RATE] = OwnQuantity(training.learning_rate)
+        quantities |= variables or {}
         if activations:
             outputs = errors.attempt(ProbeActivations, model, activations, probe)
             quantities |= outputs.quantities if outputs else {}
@@ -246,36 +245,49 @@ def record(
             rows = shapes["embedding"][0] if embedding is not None else 0
             errors.attempt(check_residues, modulus, embedding, rows)
         second_moments = errors.attempt(SecondMoments, optimizers if moments else [])
+        gradient = None
         if embedding_gradient:
             gradient = errors.attempt(EmbeddingGradient, embedding, model, optimizers)
-            quantities[GRADIENT] = gradient
         errors.raise_all()
+        if gradient is not None:
+            quantities[GRADIENT] = OwnQuantity(lambda model: gradient.last)
         trained = [
             name
             for layer in model_layers.names
             for name in model_layers.members(layer)
             if model_layers.parameters[name].requires_grad
         ]
-        _check_finite(model_layers)
+        infinite = model_layers.not_finite()
+        if infinite:
+            what = f"{infinite}, of which a value is not finite"
+            raise SettingsError("model", what, "finite parameters at the beginning")
         if weights:
-            quantities |= _weight_quantities(model, training, trained)
+            rates = functools.partial(training.learning_rates, trained)
+            quantities |= recorded_weights(model, trained)
+            quantities[LEARNING_RATES] = OwnQuantity(rates)
         if moments:
-            quantities |= _moment_quantities(second_moments, trained)
+            updates = functools.partial(second_moments.updates, trained)
+            quantities[MOMENT_UPDATES] = OwnQuantity(updates)
+            for name in trained:
+                moment = functools.partial(second_moments.of, name)
+                quantities[f"{SECOND_MOMENT}{name}"] = OwnQuantity(moment)
         if model_file is not None:
             _check_functions(functions, model, quantities, modulus)
-    settings = _recorded_settings(
-        model,
-        training,
-        model_layers,
+    parameters = list(model_layers.recorded_parameters().values())
+    state = {plain_name(name): item for name, item in model.state_dict().items()}
+    settings = RecordedSettings(
+        model=type(model).__name__,
+        optimizer="+".join(type(one).__name__ for one in optimizers),
+        parameters=sum(item.numel() for item in parameters),
+        signature=state_signature(state),
+        time_step=rate,
         recorded=", ".join(quantities),
         modulus=modulus,
         epoch_steps=epoch_steps,
         **second_moments.common,
     )
     seed = torch.initial_seed() % 2**62 if seed is None else seed
-    identity = identity_of(
-        settings, 1, seed, every, device=_layer_parameters(model_layers)[0].device.type
-    )
+    identity = identity_of(settings, 1, seed, every, device=parameters[0].device.type)
     origin = describe_origin(settings, identity, MAX_STEPS, torch.get_num_threads(), 1)
     attributes = {
         **origin,
@@ -283,11 +295,8 @@ def record(
         **functions.attributes(modulus),
         TRAINED: json.dumps(trained),
     }
-    times: dict[int, float] = {}
     seeds = seeds_of(identity)
-    description = RunDescription(
-        {}, {}, {}, seeds, rate, epoch_steps, attributes, times=times
-    )
+    description = RunDescription({}, {}, {}, seeds, rate, epoch_steps, attributes)
     schedule = OpenSchedule(MAX_STEPS, every, restart_every=restart_every)
     return Recording(
         settings,
@@ -295,69 +304,15 @@ def record(
         model_layers,
         quantities,
         second_moments if moments else None,
+        gradient,
         Metrics(training, evaluate),
         ModelRecorder(checked_path, description, schedule, identity, overwrite),
-        times,
-    )
-
-
-def _weight_quantities(
-    model: torch.nn.Module, training: ObservedTraining, trained: Sequence[str]
-) -> dict[str, Quantity]:
-    """The weights, and the learning rates of those that are trained."""
-    rates = {LEARNING_RATES: LearningRates(training, trained)}
-    return recorded_weights(model, trained) | rates
-
-
-def _moment_quantities(
-    second_moments: SecondMoments, trained: Sequence[str]
-) -> dict[str, Quantity]:
-    """The second moments of the trained parameters, and the numbers of their updates."""
-    return {
-        MOMENT_UPDATES: MomentUpdates(second_moments, trained),
-        **{
-            f"{SECOND_MOMENT}{name}": SecondMoment(second_moments, name)
-            for name in trained
-        },
-    }
-
-
-def _layer_parameters(layers: ModelLayers) -> list[torch.nn.Parameter]:
-    """The parameters of the recorded layers."""
-    return [item for item in layers.parameters.values() if id(item) in layers.layers]
-
-
-def _recorded_settings(
-    model: torch.nn.Module,
-    training: ObservedTraining,
-    layers: ModelLayers,
-    **others: Any,
-) -> RecordedSettings:
-    """The settings of a recording, with the names and the size of its model.
-
-    others: the fields that do not follow from the model and its optimizers."""
-    state = {plain_name(name): item for name, item in model.state_dict().items()}
-    return RecordedSettings(
-        model=type(model).__name__,
-        optimizer="+".join(type(one).__name__ for one in training.optimizers),
-        parameters=sum(item.numel() for item in _layer_parameters(layers)),
-        signature=state_signature(state),
-        time_step=float(training.rates[0][1]),
-        **others,
     )
 
 
 def _embedding_of(functions: ModelFile, model: torch.nn.Module) -> torch.Tensor:
     """The embedding (token, axis) of a module by a model file."""
     return embedding_of(functions, model.state_dict())
-
-
-def _check_finite(layers: ModelLayers) -> None:
-    """Raise SettingsError if a parameter of a layer is not finite."""
-    for name, parameter in layers.parameters.items():
-        if id(parameter) in layers.layers and not torch.isfinite(parameter).all():
-            what = f"{name}, of which a value is not finite"
-            raise SettingsError("model", what, "finite parameters at the beginning")
 
 
 def _check_functions(
@@ -420,7 +375,7 @@ def _checked_path(path: str | Path) -> Path:
 def _embedding_layer(layers: ModelLayers, embedding: Quantity | None) -> str:
     """The layer that contains the parameter of the embedding; an empty name if there is
     none."""
-    name = embedding.name if isinstance(embedding, ParameterView) else embedding
-    names = named_tensors(layers.model)
-    parameter = names.get(plain_name(name)) if isinstance(name, str) else None
+    if not isinstance(embedding, str | ParameterView):
+        return ""
+    parameter = named_tensors(layers.model).get(parameter_view(embedding).name)
     return layers.layers.get(id(parameter), "")

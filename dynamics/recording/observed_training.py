@@ -1,9 +1,8 @@
 """A training as a recording sees it, from one call of `Recording.step` to the next."""
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -11,12 +10,12 @@ from dynamics.recording.moments import acting_optimizer
 from dynamics.recording.quantities import (
     Quantity,
     calls_user_code,
-    named_parameters,
     named_tensors,
+    trained_parameter,
 )
 from dynamics.recording.tensor_marks import TensorMarks
 from dynamics.recording.training_state import Training, undisturbed
-from dynamics.recording.update_norms import learning_rate, parameters_of
+from dynamics.recording.update_norms import learning_rate, trained_identities
 
 
 class ObservedTraining(Training):
@@ -29,7 +28,6 @@ class ObservedTraining(Training):
         super().__init__(model, optimizer, states)
         self.calls_user_code = False
         """Whether reading the recorded quantities runs code of the user."""
-        self._modes: list[tuple[torch.nn.Module, bool]] = []
         self._states: list[tuple[Any, Any, int]] = []
         self.tensors: dict[str, torch.Tensor] = {}
         """The parameters and buffers that the model had at the last look, by name."""
@@ -37,30 +35,41 @@ class ObservedTraining(Training):
         self._others: list[torch.Tensor] = []
         self._trained_marks = TensorMarks()
         self._other_marks = TensorMarks()
-        self.keep_settings(modes=False)
+        self.running: list[Any] = []
+        """Steps of optimizers and functions of the user that are running."""
+        self.keep_settings()
 
-    def keep_settings(self, modes: bool) -> None:
-        """Keep the present learning rates, and the modes of the modules if they are
-        needed."""
+    def keep_settings(self) -> None:
+        """Keep the present learning rates and the modes of the modules."""
         self.rates = [
             (group["params"], learning_rate(optimizer, index))
             for optimizer in self.optimizers
             for index, group in enumerate(optimizer.param_groups)
         ]
         """The parameters and the learning rate of each parameter group."""
-        if modes:
-            self._modes = [(part, part.training) for part in self.model.modules()]
+        modules = [self.model]
+        for module in modules:  # faster than model.modules()
+            parts = module._modules.values()
+            modules += [part for part in parts if part is not None]
+        self._modes = [(module, module.training) for module in modules]
 
     @contextlib.contextmanager
-    def undisturbed(self, gradients: bool = False) -> Iterator[Callable[[], None]]:
-        """Call code of the user with the modes that were kept."""
+    def undisturbed(
+        self, calls_user_code: bool = True, gradients: bool = False
+    ) -> Iterator[Callable[[], None]]:
+        """Call code of the user, if there is some, with the modes that were kept."""
+        if not calls_user_code:
+            yield lambda: None
+            return
         now = [(module, module.training) for module, _ in self._modes]
+        self.running.append(self)
         for module, mode in self._modes:
             module.training = mode
         try:
             with undisturbed(self.wrapper, self.states, gradients) as restore:
                 yield restore
         finally:
+            self.running.remove(self)
             for module, mode in now:
                 module.training = mode
 
@@ -108,49 +117,29 @@ class ObservedTraining(Training):
         optimizers = self.optimizers
         if any(optimizer in (one, acting_optimizer(one)) for one in optimizers):
             return
-        trained = set(map(id, parameters_of(optimizer)))
+        trained = trained_identities([optimizer])
         others = [
-            one for one in optimizers if trained.isdisjoint(map(id, parameters_of(one)))
+            one for one in optimizers if trained.isdisjoint(trained_identities([one]))
         ]
         self.optimizers = [optimizer, *others]
 
-
-@dataclasses.dataclass(frozen=True)
-class LearningRate:
-    """A recorded quantity: the learning rate of the first parameter group of the first
-    optimizer, float64; 1 if it has none."""
-
-    training: ObservedTraining
-    is_own: ClassVar[bool] = True
-
-    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
-        """The learning rate at the latest call of `step`."""
-        _, rate = self.training.rates[0]
+    def learning_rate(self, model: torch.nn.Module) -> torch.Tensor:
+        """The learning rate of the first parameter group of the first optimizer at the
+        latest call of `step`, float64; 1 if it has none."""
+        _, rate = self.rates[0]
         return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
 
-
-@dataclasses.dataclass(frozen=True)
-class LearningRates:
-    """A recorded quantity: the learning rates of the trained parameters of these names,
-    (parameter,) float64; 0 for one that no optimizer has."""
-
-    training: ObservedTraining
-    names: Sequence[str]
-    is_own: ClassVar[bool] = True
-
-    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
-        """The learning rates at the latest call of `step`."""
+    def learning_rates(
+        self, names: Sequence[str], model: torch.nn.Module
+    ) -> torch.Tensor:
+        """The learning rates of the trained parameters of these names at the latest
+        call of `step`, (parameter,) float64; 0 for one that no optimizer has."""
         by_parameter = {
             id(parameter): float(rate)
-            for parameters, rate in self.training.rates
+            for parameters, rate in self.rates
             for parameter in parameters
         }
-        parameters = named_parameters(model)
         values = [
-            # pruning replaces a parameter by one of another name
-            by_parameter.get(
-                id(parameters.get(name, parameters.get(f"{name}_orig"))), 0.0
-            )
-            for name in self.names
+            by_parameter.get(id(trained_parameter(name, model)), 0.0) for name in names
         ]
         return torch.tensor(values, dtype=torch.float64)

@@ -4,6 +4,7 @@ model."""
 import contextlib
 import dataclasses
 import difflib
+import functools
 import hashlib
 import itertools
 import json
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import xarray as xr
 from torch.nn.parameter import is_lazy
 
 from dynamics.settings import SettingsError
@@ -73,6 +75,16 @@ class ParameterView:
                 )
             tensor = tensor[: self.rows]
         return tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnQuantity:
+    """A recorded quantity that is computed of a model without code of the user."""
+
+    function: Callable[[torch.nn.Module], torch.Tensor]
+
+    def __call__(self, model: torch.nn.Module) -> torch.Tensor:
+        return self.function(model)
 
 
 LEARNING_RATE = "learning_rate"
@@ -150,6 +162,12 @@ def tied_names(state: Mapping[str, torch.Tensor]) -> dict[str, str]:
     return result
 
 
+def recorded_names(trajectory: xr.Dataset, prefix: str) -> list[str]:
+    """The names of the tensors whose variables begin with a prefix, without it."""
+    names = map(str, trajectory.data_vars)
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+
+
 def with_tied(
     tensors: Mapping[str, torch.Tensor], attributes: Mapping[str, Any]
 ) -> dict[str, torch.Tensor]:
@@ -184,12 +202,9 @@ def check_residues(modulus: int, embedding: Quantity | None, rows: int) -> None:
     if modulus and rows != modulus:
         allowed = "one row for each number modulo N"
         if rows > modulus and not callable(embedding):
-            view = ParameterView(embedding) if isinstance(embedding, str) else embedding
-            flip = ", transpose=True" if view is not None and view.transpose else ""
-            how = (
-                f'dynamics.ParameterView("{view.name if view else ""}"{flip},'
-                f" rows={modulus})"
-            )
+            view = parameter_view(embedding or "")
+            flip = ", transpose=True" if view.transpose else ""
+            how = f'dynamics.ParameterView("{view.name}"{flip}, rows={modulus})'
             allowed += (
                 f"; {how} selects the first {modulus} rows, as does --tokens {modulus}"
                 " of sims.collect"
@@ -220,6 +235,7 @@ WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 """Parts that wrappers of modules add to names: torch.compile, FSDP, checkpointing."""
 
 
+@functools.cache
 def plain_name(name: str) -> str:
     """The name of a parameter without those of wrappers of modules.
 
@@ -229,9 +245,27 @@ def plain_name(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in WRAPPERS)
 
 
+@functools.cache
+def parameter_view(quantity: str | ParameterView) -> ParameterView:
+    """The view of a parameter that a name stands for, without names of wrappers."""
+    view = ParameterView(quantity) if isinstance(quantity, str) else quantity
+    return dataclasses.replace(view, name=plain_name(view.name))
+
+
 def named_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     """The parameters of a model by their first names."""
     return {plain_name(name): item for name, item in model.named_parameters()}
+
+
+def trained_parameter(name: str, model: torch.nn.Module) -> torch.nn.Parameter | None:
+    """The parameter of this name, or that from which pruning computes the tensor of this
+    name; None if the model has neither."""
+    for path in (name, f"{name}_orig"):
+        with contextlib.suppress(AttributeError):
+            value = operator.attrgetter(path)(model)
+            if isinstance(value, torch.nn.Parameter):
+                return value
+    return None
 
 
 def named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -258,11 +292,10 @@ def read_quantities(
     for name, quantity in quantities.items():
         if callable(quantity):
             result[name] = torch.as_tensor(quantity(model)).detach()
-            if not getattr(quantity, "is_own", False):
+            if not isinstance(quantity, OwnQuantity):
                 restore()
             continue
-        view = ParameterView(quantity) if isinstance(quantity, str) else quantity
-        view = dataclasses.replace(view, name=plain_name(view.name))
+        view = parameter_view(quantity)
         if view.name not in tensors:
             with contextlib.suppress(AttributeError):
                 tensors[view.name] = operator.attrgetter(view.name)(model)
@@ -274,9 +307,8 @@ def calls_user_code(quantity: Quantity, tensors: Collection[str]) -> bool:
     """Whether reading a quantity runs code of the user or of the model, which has
     tensors of these names."""
     if callable(quantity):
-        return not getattr(quantity, "is_own", False)
-    name = quantity if isinstance(quantity, str) else quantity.name
-    return plain_name(name) not in tensors
+        return not isinstance(quantity, OwnQuantity)
+    return parameter_view(quantity).name not in tensors
 
 
 def checked_shape(

@@ -19,7 +19,14 @@ from dynamics.networks.derivatives import (
 )
 from dynamics.recording.model_file import ModelFile, embedding_of
 from dynamics.recording.model_loss import ModelLoss
-from dynamics.recording.quantities import BUFFER, PARAMETER, near_names, with_tied
+from dynamics.recording.quantities import (
+    BUFFER,
+    PARAMETER,
+    describe,
+    near_names,
+    recorded_names,
+    with_tied,
+)
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.user_code import DTYPE_ERROR
 
@@ -50,10 +57,9 @@ class RecordedNetwork:
         self.trajectory = trajectory
         self.model = model
         self.names = {
-            name.removeprefix(prefix): name
+            name: f"{prefix}{name}"
             for prefix in (PARAMETER, BUFFER)
-            for name in map(str, trajectory.data_vars)
-            if name.startswith(prefix)
+            for name in recorded_names(trajectory, prefix)
         }
         if not self.names:
             raise TrajectoryError(
@@ -124,17 +130,15 @@ class RecordedNetwork:
                 result = torch.func.functional_call(
                     self.module(parameters), tensors, (pairs,)
                 )
-        shape = tuple(getattr(result, "shape", ()))
         if (
             not isinstance(result, torch.Tensor)
             or result.ndim not in (2, 3)
-            or shape[0] != len(pairs)
-            or shape[-1] < self.n
+            or result.shape[0] != len(pairs)
+            or result.shape[-1] < self.n
         ):
-            what = f"shape {shape}" if shape else type(result).__name__
-            raise SettingsError(
-                "model",
-                f"{self.model.name}: logits() returns {what} for {len(pairs)} pairs",
+            what = describe(result)
+            raise self.model.error(
+                f"logits() returns {what} for {len(pairs)} pairs",
                 f"a tensor ({len(pairs)}, {self.n}), or more classes",
             )
         return (result[:, -1] if result.ndim == 3 else result)[:, : self.n]
@@ -148,9 +152,8 @@ class RecordedNetwork:
         config = json.loads(self.trajectory.attrs.get(CONFIG, "{}"))
         module = self.model.module(config)
         if not isinstance(module, torch.nn.Module):
-            raise SettingsError(
-                "model",
-                f"{self.model.name}: module() returns {type(module).__name__}",
+            raise self.model.error(
+                f"module() returns {type(module).__name__}",
                 "a torch.nn.Module",
             )
         aliases: dict[int, list[str]] = {}
@@ -158,18 +161,15 @@ class RecordedNetwork:
             aliases.setdefault(id(parameter), []).append(name)
         for names in aliases.values():
             if not set(names) & set(parameters):
-                raise SettingsError(
-                    "model",
-                    f"{self.model.name}: the module has a parameter {names[0]}, which is"
+                raise self.model.error(
+                    f"the module has a parameter {names[0]}, which is"
                     " not in the trajectory",
                     near_names(names[0], parameters),
                 )
         unknown = sorted(set(parameters) - set(module.state_dict()))
         if unknown:
-            raise SettingsError(
-                "model",
-                f"{self.model.name}: the module has no tensor {unknown[0]}, which is in"
-                " the trajectory",
+            raise self.model.error(
+                f"the module has no tensor {unknown[0]}, which is in the trajectory",
                 near_names(unknown[0], module.state_dict()),
             )
         self._module = module.eval().to(self.dtype)
@@ -186,10 +186,8 @@ class RecordedNetwork:
         finite = np.isfinite(result).all(axis=-1)
         if not finite.all():
             a, b = pairs[int(finite.argmin())].tolist()
-            raise SettingsError(
-                "model",
-                f"{self.model.name}: logits() returns a value that is not finite for the"
-                f" pair ({a}, {b})",
+            raise self.model.error(
+                f"logits() returns a value that is not finite for the pair ({a}, {b})",
                 "finite numbers",
             )
         return result.reshape(self.n, self.n, self.n)
@@ -217,10 +215,8 @@ class RecordedNetwork:
             before, after = (self.logits(p, twice[:1]) for p in (parameters, moved))
             size = 1e-5 * float(before.abs().max())
             if not torch.allclose(before, after, rtol=0.0, atol=size):
-                raise SettingsError(
-                    "model",
-                    f"{self.model.name}: logits() that depend on the embeddings of other"
-                    " numbers",
+                raise self.model.error(
+                    "logits() that depend on the embeddings of other numbers",
                     "logits of the embeddings of the pair alone, for this measure",
                 )
             result = []
@@ -269,9 +265,8 @@ class RecordedNetwork:
             with torch.no_grad():
                 result = self.embedding(replace(table))
             if not torch.allclose(result, table, rtol=1e-4, atol=1e-4):
-                raise SettingsError(
-                    "model",
-                    f"{self.model.name}: embedding() that is no part of one parameter",
+                raise self.model.error(
+                    "embedding() that is no part of one parameter",
                     "rows of a parameter, perhaps transposed, for this measure",
                 )
         return replace
@@ -337,10 +332,8 @@ class RecordedNetwork:
         if not value.isfinite() and all(
             p.isfinite().all() for p in parameters.values()
         ):
-            raise SettingsError(
-                "model",
-                f"{self.model.name}: loss() returns {value.item()} at frame {frame} of run"
-                f" {run}",
+            raise self.model.error(
+                f"loss() returns {value.item()} at frame {frame} of run {run}",
                 "a finite number",
             )
         if not self._gradient_checked:
@@ -352,9 +345,8 @@ class RecordedNetwork:
         fault = "" if depends_on(loss, table) else "it does not depend on embedding()"
         fault = fault or gradient_fault(loss, table)
         if fault:
-            raise SettingsError(
-                "model",
-                f"{self.model.name}: loss(): {fault}",
+            raise self.model.error(
+                f"loss(): {fault}",
                 "a loss that is computed from the given parameters by torch",
             )
 

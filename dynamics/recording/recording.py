@@ -80,9 +80,9 @@ class Recording:
         layers: ModelLayers,
         quantities: Mapping[str, Quantity],
         moments: SecondMoments | None,
+        gradient: EmbeddingGradient | None,
         metrics: Metrics,
         recorder: ModelRecorder,
-        times: dict[int, float],
     ) -> None:
         self.path = recorder.path
         self.settings = settings
@@ -93,8 +93,7 @@ class Recording:
         self.metrics = metrics
         self.recorder = recorder
         self.every = recorder.schedule.every
-        gradient = quantities.get(GRADIENT)
-        self.gradient = gradient if isinstance(gradient, EmbeddingGradient) else None
+        self.gradient = gradient
         self.diverged_at: int | None = None
         self.not_followed: list[str] = []
         """What of the training could not be recorded, in words."""
@@ -102,7 +101,7 @@ class Recording:
         self._noted: set[tuple[str, str]] = set()
         self._ends_early = False  # a variable cannot be read any longer
         self._look_again = False  # optimizers have other parameters than before
-        self._times = times  # by step
+        self._times: dict[int, float] = {}  # by step
         self._first: dict[str, np.ndarray] | None = None  # step 0, until it is complete
         self._evaluated: Mapping[str, Any] | None = None  # until it is in that frame
         self._last: dict[str, np.ndarray] = {}  # the last frame
@@ -128,6 +127,7 @@ class Recording:
                 lambda update: self._first is not None or update >= self._next_frame(),
                 self._keep_gradient,
                 self._follow_optimizer,
+                self.training.running,
             )
             held.callback(self.norms.remove)
             if not self._must_restore:
@@ -144,7 +144,6 @@ class Recording:
             if not self._must_restore:
                 if kind is None:
                     self._finish()
-                    self._warn_without_update()
                 elif not issubclass(kind, Interrupted):
                     self._keep_after(kind)
         if kind is None and self._received:
@@ -175,18 +174,6 @@ class Recording:
                 f" {files[-1].parent}"
             )
             print(f"{self.path}: {kind.__name__}; {saved}: {how}", file=sys.stderr)
-
-    def _warn_without_update(self) -> None:
-        if self._calls_without_update and not self.norms.updates:
-            calls = (
-                f"{self._calls_without_update} calls of step, but no update of the"
-                " optimizer was seen"
-            )
-            warnings.warn(
-                f"{self.path}: {calls}: pass the optimizer that is stepped",
-                RuntimeWarning,
-                stacklevel=3,
-            )
 
     def _check_entered(self) -> None:
         if not self._has_entered:
@@ -241,7 +228,7 @@ class Recording:
             self._look_at_model()
         self._calls_without_update += not updates
         self._latest_call = _Call(updates, copy_of(loss), copy_of(accuracy))
-        self.training.keep_settings(self._needs_modes())
+        self.training.keep_settings()
         if self._is_recording:
             self._record_due_frames(self._latest_call)
         self.training.mark()
@@ -257,9 +244,6 @@ class Recording:
     @property
     def _is_recording(self) -> bool:
         return self.diverged_at is None and not self._ends_early
-
-    def _needs_modes(self) -> bool:
-        return self.training.calls_user_code or self.metrics.function is not None
 
     def _close_due_part(self, updates: int) -> None:
         """Write a part or keep a restart state if one is due at this update."""
@@ -349,12 +333,8 @@ class Recording:
             of_weights = must_be_finite(name, RecordedSettings.system)
             if of_weights and not np.isfinite(values).all():
                 return name
-        if np.isfinite(frame["update_norm"]).all():
-            return ""
-        for name, parameter in self.layers.parameters.items():
-            if id(parameter) in self.layers.layers and not parameter.isfinite().all():
-                return name
-        return ""
+        is_moving = np.isfinite(frame["update_norm"]).all()
+        return "" if is_moving else self.layers.not_finite()
 
     def _end_diverged(self, step: int, what: str) -> None:
         """End the recording: the run has diverged, and repeats its last frame."""
@@ -452,8 +432,8 @@ class Recording:
     def _read_arrays(self) -> dict[str, np.ndarray]:
         """The recorded tensors of the model, as arrays. Raises SettingsError if one
         cannot be read."""
-        training, context = self.training, contextlib.nullcontext(lambda: None)
-        with training.undisturbed() if training.calls_user_code else context as restore:
+        training = self.training
+        with training.undisturbed(training.calls_user_code) as restore:
             tensors = read_quantities(
                 self.quantities, training.model, training.tensors, restore
             )
@@ -478,7 +458,7 @@ class Recording:
                 is_array = name in (*METRICS, *NORM_VARIABLES)
                 dims[name] = (inner,) if is_array else ()
         description = dataclasses.replace(
-            self.recorder.description, dims=dims, coords=coords
+            self.recorder.description, dims=dims, coords=coords, times=self._times
         )
         self.recorder.begin(description)
         self._has_begun = True
@@ -520,6 +500,11 @@ class Recording:
         if self.diverged_at is not None:
             self.recorder.add(
                 Position.at(self.diverged_at, self._last_step), self._observer
+            )
+        if self._calls_without_update and not updates:
+            self._note(
+                f"{self._calls_without_update} calls of step, but no update of the"
+                " optimizer was seen: pass the optimizer that is stepped"
             )
         self._say_notes()
         ends = self._last_step if self.diverged_at is None else self.diverged_at

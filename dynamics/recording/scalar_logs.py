@@ -111,26 +111,25 @@ def collect_scalars(
             f"{source}: two values of {first.scalar} at step {first.step}"
         )
     table = values.pivot(index="step", columns=["scalar", "run"], values="value")
-    scalars, runs = (values[name].unique() for name in ("scalar", "run"))
-    table = table.reindex(columns=pd.MultiIndex.from_product([scalars, runs])).dropna()
+    runs = values["run"].unique()
+    columns_of_all = pd.MultiIndex.from_product([meanings, runs])
+    table = table.reindex(columns=columns_of_all).dropna()
     if table.empty:
         raise TrajectoryError(f"{source}: no step at which all scalars were logged")
-    places = [meanings[scalar] for scalar in scalars]
-    frames = {}
-    for step, row in table.iterrows():
-        by_run = row.to_numpy().reshape(len(scalars), -1).T
-        metrics = [metric_arrays(_by_variable(places, run)) for run in by_run]
-        frames[int(step)] = {
-            name: np.stack([values[name] for values in metrics]) for name in metrics[0]
-        }
-    first = next(iter(frames.values()))
-    splits = shared_splits(
-        {name: list(parts) for name, parts in _by_variable(places, scalars).items()}
-    )
-    dims: dict[str, tuple[str, ...]] = {
-        name: ("split",) if values.ndim > 1 else () for name, values in first.items()
+    by_variable: dict[str, dict[str, np.ndarray]] = {}
+    numbers = table.to_numpy().reshape(len(table), len(meanings), -1)  # (.., run)
+    for place, (variable, split) in enumerate(meanings.values()):
+        by_variable.setdefault(variable, {})[split or "train"] = numbers[:, place]
+    arrays = metric_arrays(by_variable)
+    frames = {
+        int(step): {name: array[place] for name, array in arrays.items()}
+        for place, step in enumerate(table.index)
     }
-    settings = RecordedSettings(model="scalars", recorded=", ".join(first))
+    dims: dict[str, tuple[str, ...]] = {
+        name: ("split",) if array.ndim > 2 else () for name, array in arrays.items()
+    }
+    splits = shared_splits({name: list(parts) for name, parts in by_variable.items()})
+    settings = RecordedSettings(model="scalars", recorded=", ".join(arrays))
     coords = {"split": np.array(splits)}
     return imported_trajectory(
         frames, dims, coords, settings, len(runs), seed, "scalars", {}
@@ -244,16 +243,6 @@ def _usual_meaning(scalar: str) -> str:
     if len(metrics) == 1 and len(words) == 1 + len(splits) <= 2:
         return f"{metrics[0]}:{(splits or ['train'])[0]}"
     return re.sub(r"\W+", "_", scalar).strip("_")
-
-
-def _by_variable(
-    places: Sequence[tuple[str, str | None]], values: Sequence[Any]
-) -> dict[str, dict[str, Any]]:
-    """Values by the name of their variable and their split."""
-    result: dict[str, dict[str, Any]] = {}
-    for (name, split), value in zip(places, values, strict=True):
-        result.setdefault(name, {})[split or "train"] = value
-    return result
 
 
 def scalar_table(trajectory: xr.Dataset) -> pd.DataFrame:

@@ -231,34 +231,32 @@ class _ModuleCopy:
 
 
 class _TensorCopy:
-    """The values of a parameter or buffer, and the gradient of a parameter."""
+    """The memory and the values of a parameter, a buffer or a gradient, and the gradient
+    that it has."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
         self.data = tensor.detach()
         self.values = self.data.clone()
         self.requires_grad = tensor.requires_grad
-        self.gradient = tensor.grad if tensor.is_leaf else None
-        if self.gradient is not None:
-            self.gradient_values = self.gradient.detach().clone()
+        gradient = tensor.grad if tensor.is_leaf else None
+        self.gradient = None if gradient is None else _TensorCopy(gradient)
 
-    def restore(self) -> None:
+    def restore(self) -> torch.Tensor:
         """Set the tensor to its values of before; those that are still the same are not
         written to."""
-        tensor, gradient = self.tensor, self.gradient
+        tensor = self.tensor
+        if tensor.is_sparse:
+            return self.values
         if not _is_same(tensor, self.data):
             tensor.data = self.data
         if not torch.equal(tensor, self.values):
-            tensor.copy_(self.values)
+            tensor.detach().copy_(self.values)
         if tensor.is_leaf:
             tensor.requires_grad_(self.requires_grad)
-            tensor.grad = gradient
-        if gradient is None:
-            return
-        if gradient.is_sparse:
-            tensor.grad = self.gradient_values
-        elif not torch.equal(gradient, self.gradient_values):
-            gradient.detach().copy_(self.gradient_values)
+            gradient = self.gradient
+            tensor.grad = None if gradient is None else gradient.restore()
+        return tensor
 
 
 def _is_same(tensor: torch.Tensor, data: torch.Tensor) -> bool:

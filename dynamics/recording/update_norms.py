@@ -28,6 +28,11 @@ def parameters_of(optimizer: Any) -> list[torch.nn.Parameter]:
     return [item for group in optimizer.param_groups for item in group["params"]]
 
 
+def trained_identities(optimizers: Iterable[Any]) -> set[int]:
+    """The identities of the parameters of several optimizers."""
+    return {id(item) for one in optimizers for item in parameters_of(one)}
+
+
 class ModelLayers:
     """The layers of which norms are recorded, and the parameters that each has now.
 
@@ -41,7 +46,7 @@ class ModelLayers:
         optimizers: Sequence[Any],
         patterns: Layers | None,
     ) -> None:
-        trained = {id(item) for one in optimizers for item in parameters_of(one)}
+        trained = trained_identities(optimizers)
         named = named_parameters(model)
         names = [name for name, item in named.items() if id(item) in trained]
         if not names:
@@ -87,13 +92,25 @@ class ModelLayers:
             if layer is not None:
                 self.layers[id(item)] = layer
 
+    def recorded_parameters(self) -> dict[str, torch.nn.Parameter]:
+        """The parameters that are in a layer, by their present names."""
+        return {
+            name: item
+            for name, item in self.parameters.items()
+            if id(item) in self.layers
+        }
+
+    def not_finite(self) -> str:
+        """The name of a parameter in a layer with a value that is not finite; empty if
+        there is none."""
+        parameters = self.recorded_parameters().items()
+        infinite = (name for name, item in parameters if not item.isfinite().all())
+        return next(infinite, "")
+
     def members(self, layer: str) -> list[str]:
         """The names of the parameters of a layer."""
-        return [
-            n
-            for n, item in self.parameters.items()
-            if self.layers.get(id(item)) == layer
-        ]
+        parameters = self.recorded_parameters().items()
+        return [name for name, item in parameters if self.layers[id(item)] == layer]
 
     def unknown(self) -> list[str]:
         """The names of parameters that the model did not have at first."""
@@ -104,7 +121,7 @@ class ModelLayers:
     def without_layer(self, optimizers: Iterable[Any]) -> list[str]:
         """The names of trained parameters that are in no layer, unless patterns have
         left them out."""
-        trained = {id(item) for one in optimizers for item in parameters_of(one)}
+        trained = trained_identities(optimizers)
         return [
             name
             for name, item in self.parameters.items()
@@ -188,7 +205,9 @@ class UpdateNorms:
     parameters have the gradients of its next one. If a step computes the gradients
     itself, in a closure, they are those of its last evaluation: with several of them,
     as by LBFGS, at weights within the step. joined: called with an optimizer that is
-    seen for the first time, or whose parameters are others than before."""
+    seen for the first time, or whose parameters are others than before. running: what
+    is running, the outermost first: steps of optimizers, and functions of the user,
+    whose steps are no updates."""
 
     def __init__(
         self,
@@ -196,6 +215,7 @@ class UpdateNorms:
         is_wanted: Callable[[int], bool],
         gradient_used: Callable[[Any, int], None],
         joined: Callable[[Any], None],
+        running: list[Any],
     ) -> None:
         self.layers = layers
         self.is_wanted = is_wanted
@@ -207,12 +227,12 @@ class UpdateNorms:
         """Number of updates."""
         self.time: Any = 0.0
         """Sum of the learning rates that the updates used."""
-        self._optimizers: weakref.WeakKeyDictionary[Any, _Optimizer | None] = (
+        self._optimizers: weakref.WeakKeyDictionary[Any, _Optimizer] = (
             weakref.WeakKeyDictionary()
         )
-        """All that have been seen; None for those that train other models."""
-        self._active: list[Any] = []
-        """Optimizers whose step is running, the outermost first."""
+        self._others: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Optimizers of other models."""
+        self._running = running
         self._gradient: dict[int, torch.Tensor] = {}
         self._update: dict[int, torch.Tensor] = {}
         self._hook = register_optimizer_step_pre_hook(self._look_at)
@@ -226,19 +246,19 @@ class UpdateNorms:
     def update(self) -> np.ndarray:
         """Norms (layer,) of the last update, float32."""
         for one in self._optimizers.values():
-            if one is not None and one.is_due:
+            if one.is_due:
                 self._measure_update(one)
         return self._by_layer(self._update)
 
     @property
     def optimizers(self) -> list[Any]:
         """The optimizers that have been seen to train the model."""
-        return [key for key, one in self._optimizers.items() if one is not None]
+        return list(self._optimizers)
 
     def settle(self) -> int:
         """Number of updates; later ones of any optimizer count from here."""
-        if self._active:  # its step has ended in an error
-            optimizer = self._active[0]
+        if self._running:  # its step has ended in an error
+            optimizer = self._running[0]
             self._end_update(self._optimizers[optimizer], optimizer, (), {})
         self.base = self.updates
         return self.base
@@ -255,11 +275,9 @@ class UpdateNorms:
         self.layers.refresh()
         if self.layers.layers == before:
             return
-        for key, one in list(self._optimizers.items()):
-            if one is None:
-                del self._optimizers[key]
-            else:
-                one.identities = []
+        self._others.clear()
+        for one in self._optimizers.values():
+            one.identities = []
         for norms in (self._gradient, self._update):
             for place in set(norms) - set(self.layers.layers):
                 del norms[place]
@@ -268,22 +286,23 @@ class UpdateNorms:
         """Remove the hooks from the optimizers."""
         self._hook.remove()
         for one in self._optimizers.values():
-            for hook in one.hooks if one is not None else ():
+            for hook in one.hooks:
                 hook.remove()
 
     def _look_at(self, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]) -> None:
         """Follow an optimizer whose step begins if it trains parameters of the
         model."""
+        if self._running:
+            return
         identities = list(map(id, parameters_of(optimizer)))
         one = self._optimizers.get(optimizer)
-        if one is not None and one.identities == identities:
-            return
-        if one is None and optimizer in self._optimizers:
+        is_known = one is not None and one.identities == identities
+        if is_known or optimizer in self._others:
             return
         self.layers.refresh()
         present = {id(item) for item in self.layers.parameters.values()}
         if not present.intersection(identities):
-            self._optimizers[optimizer] = None
+            self._others.add(optimizer)
             return
         if one is None:
             one = self._optimizers[optimizer] = _Optimizer()
@@ -304,10 +323,12 @@ class UpdateNorms:
     def _begin_update(
         self, one: _Optimizer, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
     ) -> None:
-        self._active.append(optimizer)
-        if len(self._active) > 1:
+        self._running.append(optimizer)
+        if len(self._running) > 1:
             return
         one.rate = learning_rate(optimizer)
+        if len(self._optimizers) > 1:
+            self._measure_others(one)
         with torch.no_grad():
             if not one.before:
                 one.before = [torch.empty_like(weight) for weight in one.parameters]
@@ -316,12 +337,19 @@ class UpdateNorms:
             if not has_closure(args, kwargs):  # else the step computes the gradients
                 self._read_gradient(optimizer, one)
 
+    def _measure_others(self, one: _Optimizer) -> None:
+        """Measure the last updates of other optimizers of the same parameters."""
+        for other in self._optimizers.values():
+            is_due = other.is_due and other is not one
+            if is_due and not set(other.places).isdisjoint(one.places):
+                self._measure_update(other)
+
     def _end_update(
         self, one: Any, optimizer: Any, args: tuple, kwargs: Mapping[str, Any]
     ) -> None:
-        while self._active and self._active.pop() is not optimizer:
+        while self._running and self._running.pop() is not optimizer:
             pass
-        if self._active:
+        if self._running:
             return
         # set by a gradient scaler for fused optimizers
         skipped = getattr(optimizer, "found_inf", None)

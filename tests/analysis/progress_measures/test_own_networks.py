@@ -122,7 +122,7 @@ def test_names_of_sums():
     [
         ({"logits": None}, "without logits"),
         ({"embedding": None}, r"without embedding\(parameters\)"),
-        ({"logits": lambda parameters, pairs: pairs}, "returns shape"),
+        ({"logits": lambda parameters, pairs: pairs}, "returns a tensor of shape"),
         (
             {"embedding": lambda parameters: 2 * parameters["embedding"]},
             "no part of one",

@@ -279,6 +279,24 @@ def test_a_single_file_has_the_step_that_its_name_says(tmp_path):
         assert trajectory["step"].values.tolist() == [step]
 
 
+@pytest.mark.parametrize("key", ["optimizer", "opt", "adam", "optimizers"])
+def test_states_of_an_optimizer_are_no_series(tmp_path, key):
+    model = torch.nn.Linear(2, 2, bias=False)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(2)).sum().backward()
+    optimizer.step()
+    stored = optimizer.state_dict()
+    content = {
+        "model": model.state_dict(),
+        key: [stored] if key == "optimizers" else stored,
+        "epoch": 3,
+    }
+    torch.save(content, tmp_path / "last.pt")
+    trajectory = dynamics.collect_checkpoints([tmp_path / "last.pt"], "weight")
+    assert trajectory["step"].values.tolist() == [0]
+    assert_array_equal(trajectory["embedding"][0, 0], model.weight.detach())
+
+
 def test_values_of_args_are_given_to_a_module(tmp_path):
     paths, options = save_deep(tmp_path)
     model = dynamics.ModelFile(embedding=lambda parameters: parameters["embed.weight"])

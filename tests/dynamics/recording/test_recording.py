@@ -237,6 +237,7 @@ def test_calls_outside_a_with_statement_or_without_updates_are_named(path):
     ):
         for _ in range(4):
             recording.step(loss=0.5)
+    assert dynamics.open_trajectory(path)["status"] == [0]
 
 
 def test_gradients_are_those_that_updates_use(path):

@@ -180,6 +180,12 @@ class Loop:
 
 def disturb(model):
     """What a careless function of a user does to a training."""
+    with torch.enable_grad():
+        loss_of(model).backward()
+    torch.optim.SGD(model.parameters(), lr=3.0).step()
+    model.half()
+    model.double()
+    model.float()
     model.eval()
     torch.set_default_dtype(torch.float64)
     torch.set_grad_enabled(True)
@@ -402,6 +408,20 @@ def test_an_optimizer_that_is_built_again_is_followed(tmp_path, how):
     assert_allclose(ratio, 0.5, rtol=1e-4)
 
 
+def test_updates_before_an_optimizer_is_built_again_are_not_in_its_norm(tmp_path):
+    model, path = new_model(set()), tmp_path / "m.nc"
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.5)
+
+    def replace(update):
+        return torch.optim.SGD(model.parameters(), lr=0.5) if update == 3 else None
+
+    with dynamics.record(model, optimizer, path, every=4) as recording:
+        plain_loop(model, optimizer, 8, recording, replace)
+    norms = dynamics.open_trajectory(path).isel(run=0)
+    ratio = norms["update_norm"][1:] / norms["gradient_norm"][1:]
+    assert_allclose(ratio, 0.5, rtol=1e-4)
+
+
 def unfreeze(model):
     model[0].requires_grad_(True)
     return sgd(model)
@@ -510,6 +530,40 @@ def test_weights_that_are_pruned_are_recorded_as_the_model_uses_them(tmp_path):
     values = dynamics.open_trajectory(path)["parameter.0.weight"][0]
     assert_array_equal(values[-1], model[0].weight.detach())
     assert (np.count_nonzero(values == 0, axis=(1, 2)) == [0] * 4 + [12] * 3).all()
+
+
+def test_second_moments_of_pruned_weights_are_those_of_the_optimizer(tmp_path):
+    model, path = new_model(set()), tmp_path / "m.nc"
+
+    def prune(update):
+        if update == 3:
+            l1_unstructured(model[0], "weight", 0.5)
+
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, betas=(0.9, 0.5))
+    with dynamics.record(model, optimizer, path, moments=True) as recording:
+        plain_loop(model, optimizer, 6, recording, prune)
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory["status"] == [1]
+    moment = optimizer.state[model[0].weight_orig]["exp_avg_sq"] / (1 - 0.5**6)
+    assert_allclose(trajectory["second_moment.0.weight"][0, -1], moment, rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"moments": True}, {"weights": True}])
+def test_a_module_that_is_removed_ends_the_recording_alone(tmp_path, options):
+    model, path = new_model(set()), tmp_path / "m.nc"
+    model.append(torch.nn.Linear(1, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def remove(update):
+        if update == 3:
+            del model[3]
+
+    with (
+        pytest.warns(RuntimeWarning, match="no frame is recorded after step 3"),
+        dynamics.record(model, optimizer, path, **options) as recording,
+    ):
+        plain_loop(model, optimizer, 6, recording, remove)
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 1, 2, 3]
 
 
 def test_a_head_that_is_initialised_again_is_followed(tmp_path):
