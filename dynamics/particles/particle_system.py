@@ -66,7 +66,7 @@ class ParticleState:
     last_step: np.ndarray
     """(run,) `step`, or for a run that has diverged the last step before it
     diverged."""
-    noise_seed: np.ndarray | None = None
+    noise_seed: np.ndarray | None = dataclasses.field(default=None, kw_only=True)
     """(run,) Seeds of the noise; None at temperature 0."""
 
 
@@ -332,7 +332,7 @@ class ParticleSystem:
             track[FORCE_NORM],
             track[MOVE_NORM],
             last_step,
-            state.noise_seed,
+            noise_seed=state.noise_seed,
         )
 
     def _new_noise(self, seeds: bytes, block: int) -> np.ndarray:
