@@ -88,8 +88,8 @@ class Force:
     Examples
     --------
     >>> from dynamics import ParticleSettings, forces, simulate
-    >>> cohesion = forces.Force("cohesion", "all", "difference", "-r", constant=0.01)
-    >>> settings = ParticleSettings(n=5, law=(*forces.CA, cohesion))
+    >>> core = forces.Force("core", "like", "difference", "exp(-3*r)", constant=5.0)
+    >>> settings = ParticleSettings(n=5, law=(*forces.CA, core))
     >>> simulate(settings, runs=2, steps=10, progress=False).sizes["token"]
     5
     """

@@ -94,6 +94,8 @@ class Twin:
         at = dict(zip(map(tuple, self.every.tolist()), xi, strict=True))
         whole = float(((xi - xi.mean(dim=0)) ** 2).sum(dim=1).mean())
         counting, order, value = self.s.counting, [], []
+        if whole == 0:
+            whole = math.nan  # shares of nothing
         for t, u in itertools.combinations(counting, 2):
             total = 0.0
             for x, here in at.items():

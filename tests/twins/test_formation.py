@@ -28,13 +28,15 @@ from tests.twins.trajectories import particles
 
 
 def circle_distance(x):
-    """The least full Procrustes distance from the circles of coprime frequencies."""
+    """The least full Procrustes distance from the circles of coprime frequencies; 1 for
+    tokens in one point."""
     x = np.asarray(x, float)
     n = len(x)
-    a = x - x.mean(axis=0)
+    a = x - x[:1]  # exact for tokens in one point
+    a = a - a.mean(axis=0)
     size = math.sqrt((a * a).sum())
     if size == 0:
-        return math.nan
+        return 1.0
     a = a / size
     best = math.inf
     for k in range(1, n):

@@ -18,8 +18,12 @@ COUNTED = 2
 
 def linked(points):
     """The number of the cluster of each point: single linkage with links up to a tenth
-    of the root mean square distance from the mean."""
-    longest = 0.1 * math.sqrt(heads.spread(points))
+    of the root mean square distance from the mean. Points whose distances are rounding
+    errors, up to 1e-6 of the largest coordinate, are one cluster."""
+    distance = math.sqrt(heads.spread(points))
+    if distance <= 1e-6 * np.abs(points).max():
+        return [0] * len(points)
+    longest = 0.1 * distance
     cluster = list(range(len(points)))
     for i, j in itertools.combinations(range(len(points)), 2):
         if cluster[i] != cluster[j] and math.dist(points[i], points[j]) <= longest:
