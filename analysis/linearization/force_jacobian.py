@@ -1,21 +1,21 @@
 r"""The Jacobian of the particles' force field, and of the normalised motion (CA section
 6).
 
-F sums pair forces of the pair sums s_p = x_i + x_j (`dynamics.particles.pair_forces`).
-With d = s_p - s_q, r = \|d\| and u = s_q / \|s_q\|, the derivatives by s_q of the force
-of q on p are
+F sums the forces of a law between pair sums s_p = x_i + x_j (`dynamics.forces`). With d =
+s_p - s_q, r = \|d\|, u = s_q / \|s_q\|, v = s_p / \|s_p\| and c = u . v, the derivatives
+of a force of q on p are
 
-    like attraction      1/r - d d^T / r³                and minus that by s_p
-    unlike repulsion     2 d d^T / r⁴ - 1/r²             and minus that by s_p
-    alignment            ± (1 - u u^T) / \|s_q\| in the half-plane s_p . s_q > 0, and 0 by s_p
+    along the difference, f(r) d / r    by s_q:  (f/r - f') d d^T / r² - f/r
+                                        by s_p:  minus that
+    along the other, h(c) u             by s_q:  (h (1 - u u^T) + h' u (v - c u)^T) / \|s_q\|
+                                        by s_p:  h' u (u - c v)^T / \|s_p\|
 
-The boundary of the half-plane has measure zero, so the set of pairs that align is taken
-as locally constant. So are weights that are ratios of numbers of pairs, and the total
-magnitude of attraction. The weight of repulsion balanced by magnitude, w = A / sum 1/r,
-has a derivative, which is included. Where the force is undefined it is 0, and so is its
-derivative. Attraction and repulsion are reciprocal and have a symmetric Jacobian, minus
-the Hessian of their potential, if their weights are constant; alignment is not
-reciprocal and has no potential.
+At a jump of a strength, such as that of CA's alignment at c = 0, the derivative is taken
+as 0. Balance by magnitude is a ratio of two sums of \|f\| or \|h\|, whose derivative is
+included; other balances are constant. Where the force is undefined it is 0, and so is
+its derivative. Forces along the difference are reciprocal and have a symmetric Jacobian,
+minus the Hessian of their potential, if their weights are constant; those along the
+other are not reciprocal and have no potential.
 
 Particles do not follow F. Since they keep zero mean and unit variance, they move along
 G = F - mean - lambda x, where lambda keeps the variance constant, overall or along each
@@ -35,7 +35,7 @@ dimensionless."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,10 +56,13 @@ from analysis.linearization.frame_results import (
 from analysis.statistics.division import ratio
 from analysis.structures.embedding_arrays import check_embedding
 from dynamics.errors import TrajectoryError
-from dynamics.particles.pair_forces import TINY
+from dynamics.forces import Force
+from dynamics.particles.force_terms import TINY
+from dynamics.particles.integrator import field_weights
 from dynamics.particles.pair_list import PairList
 from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.strengths import evaluate
 from dynamics.trajectory.schema import read_settings
 
 _MAX_COORDINATES = 1000
@@ -131,11 +134,49 @@ def force_and_jacobian(
     )
 
 
+class _Geometry(NamedTuple):
+    """The places of all pair sums relative to each other."""
+
+    apart: np.ndarray
+    """(axis, pair, other pair) Difference to the other pair sum."""
+    distance: np.ndarray
+    """(pair, other pair)"""
+    inverse: np.ndarray
+    """(pair, other pair) 1 / distance; 0 for coincident pair sums."""
+    unit: np.ndarray
+    """(pair, axis) Direction; 0 at the origin."""
+    reach: np.ndarray
+    """(pair,) 1 / length; 0 at the origin."""
+    cosine: np.ndarray
+    """(pair, other pair)"""
+
+
+def _geometry(points: np.ndarray) -> _Geometry:
+    """The geometry of pair sums (pair, axis)."""
+    points = np.where((points * points).sum(-1, keepdims=True) > TINY, points, 0.0)
+    apart = np.moveaxis(points[:, None] - points, -1, 0)
+    square = (apart * apart).sum(0)
+    distance = np.sqrt(square) * (square > TINY)
+    reach = ratio(1.0, np.linalg.norm(points, axis=-1), 0.0)
+    cosine = (
+        points @ points.T * reach[:, None] * reach
+    )  # its sign is that of the product
+    return _Geometry(
+        apart,
+        distance,
+        ratio(1.0, distance, 0.0),
+        points * reach[:, None],
+        reach,
+        np.clip(cosine, -1.0, 1.0),
+    )
+
+
 class _PairLaw:
-    """The pair forces of some settings between some pairs."""
+    """The forces of some settings between some pairs."""
 
     def __init__(self, settings: ParticleSettings, pairs: PairList) -> None:
         self.settings = settings
+        self.forces = settings.forces
         self.pairs = pairs
         count = len(pairs.first)
         rows = np.arange(count)
@@ -146,116 +187,149 @@ class _PairLaw:
         self.moves = self.sums if pairs.twice else np.minimum(self.sums, 1.0)
         """How often the force on each pair moves each token: (pair, token)."""
         residue = np.repeat(np.arange(len(pairs.bounds) - 1), np.diff(pairs.bounds))
-        self.like = residue[:, None] == residue
-        np.fill_diagonal(self.like, False)
-        self.unlike = residue[:, None] != residue
+        like = residue[:, None] == residue
+        self.acts = {"like": like, "unlike": ~like, "all": np.ones_like(like)}
+        for mask in self.acts.values():
+            np.fill_diagonal(mask, False)
 
     def at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Force (token, axis) and Jacobian (token x axis, token x axis) at positions
         (token, axis)."""
-        s = self.settings
-        points = self.sums @ x
-        points[(points * points).sum(-1) <= TINY] = 0.0
-        apart = np.moveaxis(points[:, None] - points, -1, 0)  # (axis, pair, other pair)
-        square = (apart * apart).sum(0)
-        inverse = ratio(1.0, np.sqrt(square) * (square > TINY), 0.0)
-        repel, aligned = self._balances(points, inverse)
+        geometry = _geometry(self.sums @ x)
+        strengths = [self._strength(force, geometry) for force in self.forces]
+        magnitude = np.array([np.abs(value).sum() for value, _ in strengths])
+        weights = field_weights(magnitude, self.settings, self.pairs)
+        fields = [
+            self._field(force, value, geometry)
+            for force, (value, _) in zip(self.forces, strengths, strict=True)
+        ]
+        total = np.tensordot(weights, fields, 1)
+        jacobian = self._by_tokens(weights, strengths, geometry)
+        jacobian += self._by_balance(weights, magnitude, strengths, fields, geometry)
+        return total, jacobian
 
-        # the force of q on p is strength times d; its derivative by s_q is bend d d^T -
-        # strength
-        attract = s.ga * self.like * inverse
-        push = s.gr * repel * self.unlike * inverse**2
-        strength = push - attract
-        bend = 2 * push * inverse**2 - attract * inverse**2
-        length = np.linalg.norm(points, axis=-1)
-        unit = ratio(points, length[:, None], 0.0)
-        reach = ratio(1.0, length, 0.0)
+    def _strength(
+        self, force: Force, geometry: _Geometry
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The strength of a force between all pair sums and its derivative, (pair,
+        other pair); 0 where it does not act."""
+        expression = force.expression
+        if force.is_radial:
+            variable, defined = geometry.distance, geometry.inverse > 0
+        else:
+            variable = geometry.cosine
+            defined = (geometry.reach[:, None] > 0) & (geometry.reach > 0)
+        defined = defined & self.acts[force.pairs]
+        value = np.where(defined, evaluate(expression, variable), 0.0)
+        slope = np.where(defined, evaluate(expression.derivative(), variable), 0.0)
+        return value, slope
 
-        on_pairs = (
-            np.stack([(strength * item).sum(-1) for item in apart], -1) + aligned @ unit
-        )
-        force = self.moves.T @ on_pairs
-        jacobian = self._by_tokens(apart, strength, bend, aligned * reach, unit)
-        if s.repulsion_balance == "magnitude":
-            jacobian += self._by_balance(apart, inverse, push)
-        return force, jacobian
+    def _field(
+        self, force: Force, strength: np.ndarray, geometry: _Geometry
+    ) -> np.ndarray:
+        """The field of a force on the tokens, (token, axis)."""
+        if not force.is_radial:
+            return self.moves.T @ (strength @ geometry.unit)
+        factor = strength * geometry.inverse
+        on_pairs = [(factor * item).sum(-1) for item in geometry.apart]
+        return self.moves.T @ np.stack(on_pairs, -1)
 
-    def _balances(
-        self, points: np.ndarray, inverse: np.ndarray
-    ) -> tuple[float, np.ndarray]:
-        """The weight of repulsion, and the weights of alignment between pair sums
-        (pair, other pair)."""
-        s = self.settings
-        pairs = self.pairs
-        near = (points @ points.T > 0).astype(np.float64)
-        alike = near * self.like
-        different = near * self.unlike
-        by_count = pairs.like / pairs.unlike if pairs.unlike else 0.0
-        repulsion = (inverse * self.unlike).sum()
-        attraction = ((inverse > 0) & self.like).sum()
-        repel = {
-            "none": 1.0,
-            "count": by_count,
-            "magnitude": _ratio(attraction, repulsion),
-        }
-        align = {
-            "none": 1.0,
-            "count": by_count,
-            "magnitude": _ratio(alike.sum(), different.sum()),
-        }
-        return repel[s.repulsion_balance], s.fa * (
-            alike - align[s.alignment_balance] * different
-        )
+    def _sum_strengths(
+        self,
+        weights: np.ndarray,
+        strengths: Sequence[tuple[np.ndarray, np.ndarray]],
+        radial: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The weighted strength of all forces along the difference, or along the other,
+        and its derivative, (pair, other pair)."""
+        strength = np.zeros(self.acts["like"].shape)
+        slope = np.zeros_like(strength)
+        for force, weight, (one, its_slope) in zip(
+            self.forces, weights, strengths, strict=True
+        ):
+            if force.is_radial == radial:
+                strength += weight * one
+                slope += weight * its_slope
+        return strength, slope
 
     def _by_tokens(
         self,
-        apart: np.ndarray,
-        strength: np.ndarray,
-        bend: np.ndarray,
-        turn: np.ndarray,
-        unit: np.ndarray,
+        weights: np.ndarray,
+        strengths: Sequence[tuple[np.ndarray, np.ndarray]],
+        geometry: _Geometry,
     ) -> np.ndarray:
-        """The Jacobian at constant weights, from derivatives between pair sums; turn is
-        alignment over |s_q|."""
+        """The Jacobian at constant weights."""
+        apart, _, inverse, unit, reach, cosine = geometry
+        strength, slope = self._sum_strengths(weights, strengths, radial=True)
+        push = strength * inverse
+        bend = (push - slope) * inverse**2
+        strength, slope = self._sum_strengths(weights, strengths, radial=False)
+        turn = strength * reach
+        steer = slope * reach
         n = self.sums.shape[1]
         dim = len(apart)
         result = np.empty((n, dim, n, dim))
         for one in range(dim):
             for other in range(dim):
-                between = (
-                    bend * apart[one] * apart[other]
-                    - turn * unit[:, one] * unit[:, other]
-                )
+                # derivative by s_q for each q, and by s_p
+                between = bend * apart[one] * apart[other]
+                own = -between.sum(1)
                 if one == other:
-                    between += turn - strength
-                # derivative by s_p itself: minus the sum over q, without alignment
-                own = -(bend * apart[one] * apart[other]).sum(1) + (
-                    one == other
-                ) * strength.sum(1)
+                    between += turn - push
+                    own += push.sum(1)
+                towards = steer * unit[:, other, None]
+                along = (turn + steer * cosine) * unit[:, other]
+                between += (towards - along) * unit[:, one]
+                rest = (slope * cosine) @ unit[:, one] * unit[:, other]
+                own += reach * (slope @ (unit[:, one] * unit[:, other]) - rest)
                 by_sum = between @ self.sums + own[:, None] * self.sums
                 result[:, one, :, other] = self.moves.T @ by_sum
         return result.reshape(n * dim, n * dim)
 
     def _by_balance(
-        self, apart: np.ndarray, inverse: np.ndarray, push: np.ndarray
+        self,
+        weights: np.ndarray,
+        magnitude: np.ndarray,
+        strengths: Sequence[tuple[np.ndarray, np.ndarray]],
+        fields: Sequence[np.ndarray],
+        geometry: _Geometry,
     ) -> np.ndarray:
-        """The part from the weight of repulsion, which is inverse to R = sum 1/r: F_r
-        (-dR/dx) / R."""
-        cubes = self.unlike * inverse**3
-        total = (self.unlike * inverse).sum()
-        if not total > 0:
-            return np.zeros((self.sums.shape[1] * len(apart),) * 2)
-        repulsion = self.moves.T @ np.stack(
-            [(push * item).sum(-1) for item in apart], -1
-        )
-        slope = self.sums.T @ np.stack(
-            [-2 * (cubes * item).sum(-1) for item in apart], -1
-        )
-        return -np.outer(repulsion.ravel(), slope.ravel()) / total
+        """The part from weights w = constant A / B that are ratios of magnitudes: field
+        (constant dA/dx - w dB/dx) / B."""
+        result = np.zeros((fields[0].size,) * 2)
+        places = {force.name: place for place, force in enumerate(self.forces)}
+        for place, force in enumerate(self.forces):
+            is_balanced = self.settings.balance_of(force) == "magnitude"
+            if not is_balanced or not magnitude[place] > 0:
+                continue
+            against = places[force.against]
+            above, below = (
+                self._magnitude_slope(self.forces[item], *strengths[item], geometry)
+                for item in (against, place)
+            )
+            constant = self.settings.constant_of(force)
+            slope = (constant * above - weights[place] * below) / magnitude[place]
+            result += np.outer(fields[place].ravel(), slope.ravel())
+        return result
 
-
-def _ratio(like: float, unlike: float) -> float:
-    return float(like / unlike) if unlike > 0 else 0.0
+    def _magnitude_slope(
+        self,
+        force: Force,
+        strength: np.ndarray,
+        slope: np.ndarray,
+        geometry: _Geometry,
+    ) -> np.ndarray:
+        """The derivative of the summed magnitude of a force by the positions, (token,
+        axis)."""
+        change = np.sign(strength) * slope
+        if force.is_radial:
+            change = change * geometry.inverse
+            by_sums = np.stack([(change * item).sum(-1) for item in geometry.apart], -1)
+        else:
+            unit = geometry.unit
+            along = (change * geometry.cosine).sum(1)[:, None] * unit
+            by_sums = (change @ unit - along) * geometry.reach[:, None]
+        return 2 * self.sums.T @ by_sums  # each pair of pairs counts twice
 
 
 # -------------------------------------------------------------------- normalised motion

@@ -124,12 +124,19 @@ def _balance_weight(field, magnitude, params):
 
 
 @kernel_function
+def _store_weights(magnitude, weights, params):
+    """Write the factor of each field in the total force, its constant times its
+    balance, to weights (field x lane)."""
+    for field in range(len(magnitude)):
+        weight = _balance_weight(field, magnitude, params)
+        store_scalars(weights, field, weight * scalars(params.constants[field]))
+
+
+@kernel_function
 def _sum_balanced_fields(force, magnitude, weights, pairs, params, axes):
     """Overwrite the first field with the balanced sum of all fields; return its squared
     norm for each lane. weights: (field x lane), overwritten."""
-    for field in range(len(force)):
-        weight = _balance_weight(field, magnitude, params)
-        store_scalars(weights, field, weight * scalars(params.constants[field]))
+    _store_weights(magnitude, weights, params)
     square = scalars(0.0)
     for i in range(pairs.n):
         total = load_vectors(force[0], i, axes) * load_scalars(weights, 0)
@@ -364,3 +371,29 @@ def normalise_blocks(blocks, n, variance, axes):
     """Normalise the positions of all blocks (block, token x axis x lane) in place."""
     for block in range(len(blocks)):
         _normalise_block(blocks[block], n, variance, axes)
+
+
+@cached_kernel(pair_forces, pair_list, simd, settings)
+def _store_weights_of_blocks(magnitude, weights, params):
+    """`_store_weights` for magnitude (block, field, lane) and weights (block, field x
+    lane)."""
+    for block in range(len(magnitude)):
+        _store_weights(magnitude[block], weights[block], params)
+
+
+def field_weights(
+    magnitude: np.ndarray, settings: ParticleSettings, pairs: PairList
+) -> np.ndarray:
+    """The factor of each field of the settings' law in the total force, its constant
+    times its balance: (force, ...), from the summed magnitudes of `ForceFields`."""
+    count = len(magnitude)
+    rows = magnitude.reshape(count, -1).T[..., None]
+    blocks = pair_forces.to_blocks(rows)
+    weights = np.empty_like(blocks)
+    _store_weights_of_blocks(
+        blocks.reshape(len(blocks), count, LANES_64),
+        weights,
+        integrator_parameters(settings, pairs),
+    )
+    of_rows = pair_forces.from_blocks(weights, len(rows), count, 1)
+    return of_rows[..., 0].T.reshape(magnitude.shape)

@@ -3,8 +3,11 @@ eigenmodes."""
 
 import itertools
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.linearization import force_jacobian, force_spectra
@@ -13,7 +16,7 @@ from analysis.linearization.force_jacobian import (
     force_and_jacobian,
     free_directions,
 )
-from dynamics import simulate
+from dynamics import all_pairs, simulate
 from dynamics.particles import ParticleState, ParticleSystem, group_pairs
 from dynamics.particles.integrator import normalise_blocks
 from dynamics.particles.pair_forces import from_blocks, to_blocks
@@ -22,6 +25,7 @@ from dynamics.settings import (
     ParticleSettings,
     SettingsError,
 )
+from tests.laws import OWN_LAW, count_interactions, fields_by_loops, laws
 
 BALANCES = list(
     itertools.product(("magnitude", "count", "none"), ("magnitude", "count", "none"))
@@ -103,6 +107,66 @@ def test_the_jacobian_is_that_of_finite_differences(repulsion, alignment, diagon
         result = force_and_jacobian(x, settings)
         assert_allclose(result.force, force(x), rtol=1e-11, atol=1e-11)
         close(result.jacobian, differences(force, x))
+
+
+def plain_force(x, settings, pairs):
+    """The total force in plain loops."""
+    fields, magnitude = fields_by_loops(x, pairs, settings.forces)
+    names = [force.name for force in settings.forces]
+    total = np.zeros_like(x)
+    for place, force in enumerate(settings.forces):
+        weight = 1.0
+        rule = settings.balance_of(force)
+        if rule == "magnitude":
+            above, below = magnitude[names.index(force.against)], magnitude[place]
+        if rule == "count":
+            against = settings.forces[names.index(force.against)]
+            above, below = (
+                count_interactions(pairs, len(x), item.pairs)
+                for item in (against, force)
+            )
+        if rule != "none":
+            weight = above / below if below > 0 else 0.0
+        total += settings.constant_of(force) * weight * fields[place]
+    return total
+
+
+@given(
+    law=laws(),
+    repulsion=st.sampled_from(("magnitude", "count", "none")),
+    alignment=st.sampled_from(("magnitude", "count", "none")),
+    shape=st.sampled_from(((4, 2), (5, 1), (3, 3))),
+)
+@hypothesis.settings(max_examples=20, deadline=None)
+def test_force_and_jacobian_of_any_law(law, repulsion, alignment, shape):
+    n, dim = shape
+    settings = ParticleSettings(
+        n=n,
+        dim=dim,
+        fa=1.3,
+        ga=0.7,
+        gr=1.9,
+        law=law,
+        repulsion_balance=repulsion,
+        alignment_balance=alignment,
+    )
+    x = scattered(n, dim)
+    pairs = all_pairs(n)
+    result = force_and_jacobian(x, settings)
+    expected = plain_force(x, settings, pairs)
+    assert_allclose(result.force, expected, rtol=1e-10, atol=1e-10)
+    slopes = differences(lambda y: plain_force(y, settings, pairs), x, 1e-6)
+    size = max(1.0, np.abs(slopes).max())
+    assert_allclose(result.jacobian, slopes, atol=2e-6 * size, rtol=0)
+
+
+def test_the_jacobian_of_an_own_law_is_that_of_the_kernels():
+    settings = ParticleSettings(n=6, law=OWN_LAW)
+    x = scattered(6, 2)
+    result = force_and_jacobian(x, settings)
+    force = real_force(settings)
+    assert_allclose(result.force, force(x), rtol=1e-11, atol=1e-11)
+    close(result.jacobian, differences(force, x))
 
 
 def test_the_jacobian_of_any_list_of_pairs_and_any_leading_axes():
