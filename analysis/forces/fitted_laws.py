@@ -47,7 +47,6 @@ from analysis.forces.pair_force_matrices import (
     ANGLE_CENTRES,
     BASIS,
     DISTANCES,
-    balance_weights,
     fields_by_matrices,
     pair_sum_distance,
 )

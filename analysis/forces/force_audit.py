@@ -48,7 +48,7 @@ from analysis.forces.audited_runs import (
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
 from analysis.forces.pair_force_matrices import (
     fields_with_renamed_tokens,
-    four_fields,
+    law_fields,
     law_force,
 )
 from analysis.output.tables import Column, interval_columns
@@ -316,7 +316,7 @@ def _audit_run(
         )
 
     target_parts = parts(targets)
-    fields = four_fields(embedding, pairs)
+    fields = law_fields(embedding, pairs)
     force = law_force(embedding, pairs, law, fields)
     cosine = cosine_similarity(target_parts, parts(force))
     fitted = fit(fields.force)

@@ -7,43 +7,39 @@ tokens it is M E, with the embedding E (token, axis). M depends on the products 
 x_j alone, so that its cost does not grow with the dimension, and no kernel is compiled
 for each dimension as in `dynamics.particles.pair_forces`. The fields are
 
-- the four fields of CA in the order of `FIELD_NAMES`, equations 2-4;
+- those of the forces of a law (`dynamics.forces`);
 - optionally the basis of a general pair law: piecewise linear functions of log r times
   (x_ij - x_km) / r, for pairs with equal and with different modular sums, and step
   functions of the cosine of x_ij and x_km times x_km / \|x_km\|, for both.
 
 Distances in the basis are in units of the root mean square distance of two pair sums.
-Pair sums are coincident below 1e-6 of their length; they neither attract nor repel each
-other."""
+Pair sums are coincident below 1e-6 of their length; there is no force along their
+difference."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from analysis.statistics.division import ratio
+from dynamics import strengths
+from dynamics.forces import CA, Force, bare_forces
+from dynamics.kernels import lane_functions
 from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.particles import (
     ForceFields,
-    PairList,
     ParticleSystem,
     force_fields,
     group_pairs,
 )
 from dynamics.particles.fast_forces import fast_force_fields
-from dynamics.particles.pair_forces import (
-    ATTRACTION,
-    LIKE_ALIGNMENT,
-    REPULSION,
-    UNLIKE_ALIGNMENT,
-)
-from dynamics.settings import (
-    BalanceRule,
-    ParticleSettings,
-    SettingsError,
-)
+from dynamics.particles.integrator import field_weights
+from dynamics.particles.pair_forces import variant_name
+from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.strengths import scalar_function
 from dynamics.tasks import all_pairs
 
 DISTANCES = np.geomspace(0.05, 3, 16)
@@ -63,170 +59,262 @@ BASIS = {
 functions of each."""
 
 _COMPILED = 4
-"""Largest dimension for which the fields of CA are computed by the kernels of the
-particles."""
+"""Largest dimension for which fields are computed by the kernels of the particles."""
 _COINCIDENT = 1e-12
 """Squared distance, relative to the squared lengths, up to which two pair sums are
 coincident."""
 
 
-@kernel_function
-def _add_between(row, total, field, k, m, weight):
-    """Add weight (x_ij - x_km) to the force on x_ij, whose factor of x_ij is total and
-    of the tokens is row."""
-    total[field] += weight
-    row[field, k] -= weight
-    row[field, m] -= weight
+class _Between(NamedTuple):
+    """Two pair sums x_ij and x_km, of which x_km acts."""
+
+    k: int
+    m: int
+    distance: float
+    """0 if they are coincident."""
+    length: float
+    """Of x_km; 0 if either is at the origin."""
+    cosine: float
+    unit: float
+    """Unit of length of the basis."""
 
 
 @kernel_function
-def _add_radial(row, total, magnitude, unlike, k, m, squared, knots):
-    """Add attraction or repulsion by x_km at a squared distance and, if there are
-    knots, the basis of both."""
-    distance = np.sqrt(squared)
-    radial = len(knots)
-    _add_between(row, total, unlike, k, m, 1 / squared if unlike else -1 / distance)
-    magnitude[unlike] += 1 / distance if unlike else 1.0
-    if radial:
-        place = min(
-            max(np.log(distance / knots[0]) / np.log(knots[1] / knots[0]), 0.0),
-            radial - 1.0,
+def _add_along_difference(sums, field, between, strength):
+    """Add a force along the difference to a field. sums: the factors of the tokens in
+    the force on x_ij (field, token), of x_ij itself (field,), and magnitudes
+    (field,)."""
+    row, total, magnitude = sums
+    factor = strength / between.distance
+    total[field] += factor
+    row[field, between.k] -= factor
+    row[field, between.m] -= factor
+    magnitude[field] += abs(strength)
+
+
+@kernel_function
+def _add_along_other(sums, field, between, strength):
+    """Add a force along the other pair sum to a field."""
+    row, _, magnitude = sums
+    factor = strength / between.length
+    row[field, between.k] += factor
+    row[field, between.m] += factor
+    magnitude[field] += abs(strength)
+
+
+Term = Callable[..., None]
+"""A compiled function of sums and of two pair sums that adds one force or several."""
+
+
+def _force_term(force: Force, field: int) -> Term:
+    strength = scalar_function(force.expression)
+
+    @kernel_function
+    def radial_term(sums, between):
+        if between.distance > 0:
+            value = strength(between.distance)
+            _add_along_difference(sums, field, between, value)
+
+    @kernel_function
+    def angular_term(sums, between):
+        if between.length > 0:
+            _add_along_other(sums, field, between, strength(between.cosine))
+
+    return radial_term if force.is_radial else angular_term
+
+
+def _basis_term(first: int, first_step: int) -> Term:
+    """The basis functions of the distance, from field `first` on, and of the cosine,
+    from `first_step` on."""
+    least = float(DISTANCES[0])
+    spacing = float(np.log(DISTANCES[1] / least))
+    last = len(DISTANCES) - 1
+
+    @kernel_function
+    def term(sums, between):
+        if between.distance > 0:
+            place = np.log(between.distance / between.unit / least) / spacing
+            place = min(max(place, 0.0), float(last))
+            knot = min(int(place), last - 1)
+            later = place - knot
+            _add_along_difference(sums, first + knot, between, 1 - later)
+            _add_along_difference(sums, first + knot + 1, between, later)
+        if between.length > 0:
+            step = int(np.floor((between.cosine + 1) / 2 * ANGLES))
+            step = min(max(step, 0), ANGLES - 1)
+            _add_along_other(sums, first_step + step, between, 1.0)
+
+    return term
+
+
+def _join_terms(first: Term, second: Term) -> Term:
+    @kernel_function
+    def term(sums, between):
+        first(sums, between)
+        second(sums, between)
+
+    return term
+
+
+@kernel_function
+def _no_term(sums, between):
+    pass
+
+
+@functools.lru_cache(maxsize=64)
+def _law_matrices(forces: tuple[Force, ...]) -> Callable[..., Any]:
+    """The compiled matrices of the fields of a law; its constants and balance do not
+    matter."""
+    like, unlike = (
+        functools.reduce(
+            _join_terms,
+            [
+                _force_term(force, field)
+                for field, force in enumerate(forces)
+                if force.acts_between(kind)
+            ],
+            _no_term,
         )
-        knot = min(int(place), radial - 2)
-        first = 4 + unlike * radial + knot
-        later = (place - knot) / distance
-        _add_between(row, total, first, k, m, 1 / distance - later)
-        _add_between(row, total, first + 1, k, m, later)
+        for kind in ("like", "unlike")
+    )
+    return _force_matrices(like, unlike, len(forces), variant_name(forces, 0))
 
 
-@kernel_function
-def _add_aligned(row, magnitude, unlike, k, m, product, lengths, radial, angles):
-    """Add the alignment with x_km and, if there are knots, its basis. lengths: of x_ij
-    and x_km."""
-    unit = 1 / lengths[1]
-    if product > 0:
-        magnitude[2 + unlike] += 1
-        row[2 + unlike, k] += -unit if unlike else unit
-        row[2 + unlike, m] += -unit if unlike else unit
-    if radial:
-        step = int(np.floor((product / (lengths[0] * lengths[1]) + 1) / 2 * angles))
-        field = 4 + 2 * radial + unlike * angles + min(max(step, 0), angles - 1)
-        row[field, k] += unit
-        row[field, m] += unit
+@functools.cache
+def _basis_matrices() -> Callable[..., Any]:
+    """The compiled matrices of the basis of a pair law."""
+    steps = 2 * len(DISTANCES)
+    like = _basis_term(0, steps)
+    unlike = _basis_term(len(DISTANCES), steps + ANGLES)
+    return _force_matrices(like, unlike, sum(BASIS.values()), "basis")
 
 
-@cached_kernel()
-def _force_matrices(gram, first, second, residue, start, stop, knots, angles):
-    """Matrices (field, token, token) and magnitudes (4,) from the products of embedding
-    vectors, (token, token).
+def _force_matrices(
+    like: Term, unlike: Term, fields: int, variant: str
+) -> Callable[..., Any]:
+    """The compiled matrices of forces between like and between unlike pairs.
 
-    residue: the modular sum of each pair. Pair ij is acted on by the pairs start[ij] to
-    stop[ij] - 1. knots, angles: of the basis; without knots it is left out."""
-    n = len(gram)
-    count = len(first)
-    radial = len(knots)
-    matrices = np.zeros((4 + (2 * (radial + angles) if radial else 0), n, n))
-    row = np.empty((len(matrices), n))
-    total = np.empty(len(matrices))
-    magnitude = np.zeros(4)
-    square = np.empty(count)
-    for k in range(count):
-        square[k] = (
-            gram[first[k], first[k]]
-            + gram[second[k], second[k]]
-            + 2 * gram[first[k], second[k]]
-        )
-    for ij in range(count):
-        i, j = first[ij], second[ij]
-        row[:] = 0.0
-        total[:] = 0.0
-        for km in range(start[ij], stop[ij]):
-            if km == ij:
-                continue
-            k, m, unlike = first[km], second[km], int(residue[ij] != residue[km])
-            product = gram[i, k] + gram[i, m] + gram[j, k] + gram[j, m]
-            both = square[ij] + square[km]
-            if both - 2 * product > _COINCIDENT * both:
-                _add_radial(
-                    row, total, magnitude, unlike, k, m, both - 2 * product, knots
-                )
-            if square[ij] > 0 and square[km] > 0:
-                lengths = (np.sqrt(square[ij]), np.sqrt(square[km]))
-                _add_aligned(
-                    row, magnitude, unlike, k, m, product, lengths, radial, angles
-                )
-        for field in range(len(matrices)):
-            for token in (i, j):  # a pair of equal tokens acts twice on it
-                matrices[field, token] += row[field]
-                matrices[field, token, i] += total[field]
-                matrices[field, token, j] += total[field]
-    return matrices, magnitude
+    matrices(gram, first, second, residue, start, stop, unit) returns matrices (field,
+    token, token) and magnitudes (field,) from the products of embedding vectors,
+    (token, token). residue: the modular sum of each pair. Pair ij is acted on by the
+    pairs start[ij] to stop[ij] - 1. unit: the unit of length of the basis."""
+
+    @cached_kernel(lane_functions, strengths, variant=variant)
+    def matrices(gram, first, second, residue, start, stop, unit):
+        n = len(gram)
+        count = len(first)
+        result = np.zeros((fields, n, n))
+        row = np.empty((fields, n))
+        total = np.empty(fields)
+        magnitude = np.zeros(fields)
+        square = np.empty(count)
+        for k in range(count):
+            square[k] = (
+                gram[first[k], first[k]]
+                + gram[second[k], second[k]]
+                + 2 * gram[first[k], second[k]]
+            )
+        for ij in range(count):
+            i, j = first[ij], second[ij]
+            row[:] = 0.0
+            total[:] = 0.0
+            for km in range(start[ij], stop[ij]):
+                if km == ij:
+                    continue
+                k, m = first[km], second[km]
+                product = gram[i, k] + gram[i, m] + gram[j, k] + gram[j, m]
+                both = square[ij] + square[km]
+                distance = 0.0
+                if both - 2 * product > _COINCIDENT * both:
+                    distance = np.sqrt(both - 2 * product)
+                length = 0.0
+                cosine = 0.0
+                if square[ij] > 0 and square[km] > 0:
+                    length = np.sqrt(square[km])
+                    cosine = product / (np.sqrt(square[ij]) * length)
+                    cosine = min(max(cosine, -1.0), 1.0)
+                between = _Between(k, m, distance, length, cosine, unit)
+                if residue[ij] == residue[km]:
+                    like((row, total, magnitude), between)
+                else:
+                    unlike((row, total, magnitude), between)
+            for field in range(fields):
+                for token in (i, j):  # a pair of equal tokens acts twice on it
+                    result[field, token] += row[field]
+                    result[field, token, i] += total[field]
+                    result[field, token, j] += total[field]
+        return result, magnitude
+
+    return matrices
 
 
 def fields_by_matrices(
-    embedding: np.ndarray, pairs: np.ndarray, basis: bool = False
+    embedding: np.ndarray,
+    pairs: np.ndarray,
+    law: tuple[Force, ...] = CA,
+    basis: bool = False,
 ) -> ForceFields:
-    """The four fields of CA, and with `basis` also those of a general pair law, on
+    """The fields of a law, and with `basis` also those of a general pair law, on
     embeddings (..., token, axis).
 
     pairs: (pair, 2). The basis is that of `BASIS`.
     """
     count = len(pairs)
     residue = pairs.sum(axis=1) % embedding.shape[-2]
-    return _sum_by_matrices(
-        embedding, pairs, residue, np.zeros(count, int), np.full(count, count), basis
-    )
+    acting = np.zeros(count, np.int64), np.full(count, count)
+    kernels = [_law_matrices(bare_forces(law))]
+    if basis:
+        kernels.append(_basis_matrices())
+    fields = [
+        _sum_by_matrices(kernel, embedding, pairs, residue, *acting)
+        for kernel in kernels
+    ]
+    return ForceFields(*map(np.concatenate, zip(*fields, strict=True)))
 
 
 def _sum_by_matrices(
+    kernel: Callable[..., Any],
     embedding: np.ndarray,
     pairs: np.ndarray,
     residue: np.ndarray,
     start: np.ndarray,
     stop: np.ndarray,
-    basis: bool = False,
 ) -> ForceFields:
-    """The fields on embeddings (..., token, axis) by `_force_matrices`."""
+    """The fields on embeddings (..., token, axis) by a kernel of `_force_matrices`."""
     x = np.asarray(embedding, np.float64)
     first, second = (np.ascontiguousarray(pairs[:, end], np.int64) for end in range(2))
-    knots = DISTANCES if basis else np.empty(0)
     forces = []
     magnitudes = []
     for frame in x.reshape(-1, *x.shape[-2:]):
-        size = pair_sum_distance(frame, pairs) or 1.0
-        gram = frame @ frame.T / size**2
-        matrices, magnitude = _force_matrices(
-            gram, first, second, residue, start, stop, knots, ANGLES
+        unit = pair_sum_distance(frame, pairs) or 1.0
+        matrices, magnitude = kernel(
+            frame @ frame.T, first, second, residue, start, stop, unit
         )
-        force = matrices @ frame / size
-        for item in (force, magnitude):
-            item[REPULSION] /= (
-                size  # the only one of the four fields that depends on the unit of length
-            )
-        forces.append(force)
+        forces.append(matrices @ frame)
         magnitudes.append(magnitude)
-    shape = x.shape[:-2]
+    lead = x.shape[:-2]
     return ForceFields(
-        np.moveaxis(np.stack(forces), 1, 0).reshape(-1, *x.shape),
-        np.stack(magnitudes, axis=1).reshape(4, *shape),
+        np.stack(forces, axis=1).reshape(-1, *x.shape),
+        np.stack(magnitudes, axis=1).reshape(-1, *lead),
     )
 
 
 def _fields_within_classes(
-    embedding: np.ndarray, pairs: np.ndarray, numbers: np.ndarray
+    embedding: np.ndarray,
+    pairs: np.ndarray,
+    numbers: np.ndarray,
+    law: tuple[Force, ...],
 ) -> np.ndarray:
-    """Attraction, repulsion and alignment by the other pairs of the same class, (3,
-    ..., token, axis)."""
+    """The fields, (force, ..., token, axis), of the other pairs with equal sums of
+    numbers (token,), if all forces act between these."""
     residue = numbers[pairs].sum(axis=1) % len(numbers)
     order = np.argsort(residue, kind="stable")
     residue, pairs = residue[order], pairs[order]
     bounds = (np.searchsorted(residue, residue, side) for side in ("left", "right"))
     start, stop = (bound.astype(np.int64) for bound in bounds)
-    like = _sum_by_matrices(embedding, pairs, residue, start, stop).force
-    unlike = _sum_by_matrices(
-        embedding, pairs, np.arange(len(pairs)), start, stop
-    ).force
-    return np.stack([like[ATTRACTION], unlike[REPULSION], like[LIKE_ALIGNMENT]])
+    everywhere = [dataclasses.replace(force, pairs="all") for force in law]
+    kernel = _law_matrices(bare_forces(everywhere))
+    return _sum_by_matrices(kernel, embedding, pairs, residue, start, stop).force
 
 
 def pair_sum_distance(embedding: np.ndarray, pairs: np.ndarray) -> float:
@@ -235,16 +323,18 @@ def pair_sum_distance(embedding: np.ndarray, pairs: np.ndarray) -> float:
     return float(np.sqrt(2 * ((sums - sums.mean(axis=0)) ** 2).sum(axis=1).mean()))
 
 
-def four_fields(embedding: np.ndarray, pairs: np.ndarray) -> ForceFields:
-    """The four fields of CA on embeddings (..., token, axis), by fast sums where
-    particles have them by default."""
+def law_fields(
+    embedding: np.ndarray, pairs: np.ndarray, law: tuple[Force, ...] = CA
+) -> ForceFields:
+    """The fields of a law on embeddings (..., token, axis), by fast sums where particles
+    have them by default."""
     n, dim = embedding.shape[-2:]
     if dim > _COMPILED:
-        return fields_by_matrices(embedding, pairs)
+        return fields_by_matrices(embedding, pairs, law)
     grouped = group_pairs(n, pairs)
-    if ParticleSettings(n=n, dim=dim).uses_mesh:
+    if ParticleSettings(n=n, dim=dim, law=law).uses_mesh:
         return fast_force_fields(embedding, grouped, ParticleSettings.accuracy)
-    return force_fields(embedding, grouped)
+    return force_fields(embedding, grouped, law)
 
 
 def fields_with_renamed_tokens(
@@ -252,11 +342,12 @@ def fields_with_renamed_tokens(
     pairs: np.ndarray,
     fields: np.ndarray,
     renamings: Sequence[np.ndarray],
+    law: tuple[Force, ...] = CA,
 ) -> Iterator[np.ndarray]:
-    """The four fields (field, ..., token, axis) if token i had the number names[i], for
-    each of the renamings.
+    """The fields of a law (force, ..., token, axis) if token i had the number names[i],
+    for each of the renamings.
 
-    pairs (pair, 2) are of true numbers, fields those of `four_fields`. With matrices,
+    pairs (pair, 2) are of true numbers, fields those of `law_fields`. With matrices,
     only the part by pairs of the same class is computed again; the rest is the
     difference from what all pairs do."""
     n, dim = embedding.shape[-2:]
@@ -264,26 +355,26 @@ def fields_with_renamed_tokens(
         for names in renamings:
             renamed = np.empty_like(embedding)
             renamed[..., names, :] = embedding
-            yield four_fields(renamed, names[pairs]).force[..., names, :]
+            yield law_fields(renamed, names[pairs], law).force[..., names, :]
         return
-    repelled = (
-        fields[REPULSION] + _fields_within_classes(embedding, pairs, np.arange(n))[1]
-    )
-    aligned = fields[LIKE_ALIGNMENT] - fields[UNLIKE_ALIGNMENT]
+    truly_like = _fields_within_classes(embedding, pairs, np.arange(n), law)
     for names in renamings:
-        attraction, repulsion, alignment = _fields_within_classes(
-            embedding, pairs, names
-        )
+        like = _fields_within_classes(embedding, pairs, names, law)
+        by_pairs = {
+            "like": like,
+            "unlike": fields + truly_like - like,
+            "all": fields,
+        }
         yield np.stack(
-            [attraction, repelled - repulsion, alignment, alignment - aligned]
+            [by_pairs[force.pairs][field] for field, force in enumerate(law)]
         )
 
 
 def law_force(
     embedding: np.ndarray, pairs: np.ndarray, law: ParticleSettings, fields: ForceFields
 ) -> np.ndarray:
-    """The particle force of a law with its constants and balance, (step, token, axis),
-    from the `four_fields`.
+    """The total force of a law with its constants and balance, (step, token, axis), from
+    its `law_fields`.
 
     Of the law, n and dim are not used.
     """
@@ -296,15 +387,8 @@ def law_force(
         raise SettingsError(
             "diagonal", law.diagonal, f"twice in more than {_COMPILED} dimensions"
         )
-    force, magnitude = fields
-    repulsion, alignment = (
-        weight[:, None, None]
-        for weight in balance_weights(magnitude, group_pairs(n, pairs), law)
-    )
-    attracted = law.ga * force[ATTRACTION] + law.gr * repulsion * force[REPULSION]
-    return attracted + law.fa * (
-        force[LIKE_ALIGNMENT] + alignment * force[UNLIKE_ALIGNMENT]
-    )
+    weights = field_weights(fields.magnitude, law, group_pairs(n, pairs))
+    return np.einsum("fs,fsta->sta", weights, fields.force)
 
 
 def simulate_in_any_dimension(
@@ -318,7 +402,7 @@ def simulate_in_any_dimension(
     positions : array, shape (token, axis)
         Initial positions; they are normalised first.
     law : ParticleSettings
-        Constants, balance and step size; its n, dim and start are not used.
+        Forces, constants, balance and step size; its n, dim and start are not used.
     steps : int
 
     Returns
@@ -329,7 +413,8 @@ def simulate_in_any_dimension(
     Raises
     ------
     SettingsError
-        For other rules of the step or of the normalisation than the default.
+        For other rules of the step or of the normalisation than the default, and for
+        noise.
 
     Examples
     --------
@@ -339,7 +424,7 @@ def simulate_in_any_dimension(
     >>> simulate_in_any_dimension(np.eye(5, 100), ParticleSettings(), 2).shape
     (5, 100)
     """
-    for name in ("step_rule", "variance"):
+    for name in ("step_rule", "variance", "temperature"):
         if getattr(law, name) != getattr(ParticleSettings, name):
             raise SettingsError(
                 name,
@@ -350,7 +435,8 @@ def simulate_in_any_dimension(
     law = dataclasses.replace(law, start="random", start_step=0)
     x = _normalise(positions)
     for _ in range(steps):
-        force = law_force(x[None], pairs, law, four_fields(x[None], pairs))[0]
+        fields = law_fields(x[None], pairs, law.forces)
+        force = law_force(x[None], pairs, law, fields)[0]
         x = _normalise(x + law.step_size * force)
     return x
 
@@ -358,29 +444,3 @@ def simulate_in_any_dimension(
 def _normalise(positions: np.ndarray) -> np.ndarray:
     centred = positions - positions.mean(axis=0)
     return centred / centred.std()
-
-
-def balance_weights(
-    magnitude: np.ndarray, pairs: PairList, law: ParticleSettings
-) -> tuple[np.ndarray, np.ndarray]:
-    """The weights of repulsion and of unlike alignment in a law, each (step,), from the
-    magnitudes (4, step)."""
-    repulsion = _balance_weight(
-        law.repulsion_balance, magnitude[[ATTRACTION, REPULSION]], pairs
-    )
-    return repulsion, _balance_weight(
-        law.alignment_balance, magnitude[[LIKE_ALIGNMENT, UNLIKE_ALIGNMENT]], pairs
-    )
-
-
-def _balance_weight(
-    rule: BalanceRule, magnitude: np.ndarray, pairs: PairList
-) -> np.ndarray:
-    """Weight of an unlike field, (step,), from the magnitudes (2, step) of the like and
-    the unlike field."""
-    like, unlike = {
-        "magnitude": magnitude,
-        "count": np.array([[pairs.like], [pairs.unlike]]) + 0 * magnitude,
-        "none": np.ones_like(magnitude),
-    }[rule]
-    return ratio(like, unlike, 0.0)

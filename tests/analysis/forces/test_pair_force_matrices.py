@@ -3,6 +3,7 @@ any dimension."""
 
 import dataclasses
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,11 +12,24 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from analysis.forces import pair_force_matrices
 from dynamics import all_pairs
+from dynamics.forces import Force
 from dynamics.particles import ParticleSystem, force_fields, group_pairs
 from dynamics.settings import ParticleSettings, SettingsError
+from tests.laws import OWN_LAW, STRENGTHS, fields_by_loops
 
 LAW = ParticleSettings(n=11, dim=3, fa=0.7, ga=1.3)
 PAIRS = all_pairs(11)[::2]
+SOME_LAWS = [
+    OWN_LAW,
+    *(
+        tuple(
+            Force(f"force_{place}", ("like", "unlike", "all")[place % 3], along, text)
+            for place, text in enumerate(texts)
+        )
+        for along, texts in STRENGTHS.items()
+    ),
+]
+"""Laws of all directions, pairs and strengths."""
 
 
 @given(
@@ -27,7 +41,7 @@ PAIRS = all_pairs(11)[::2]
 def test_renamings_that_keep_the_task_change_no_field(unit, shift, seed, dim):
     """i -> u i + c leaves pairs of equal sums equal; other names do not."""
     x = np.random.default_rng(seed).normal(size=(2, 11, dim))
-    true = pair_force_matrices.four_fields(x, PAIRS).force
+    true = pair_force_matrices.law_fields(x, PAIRS).force
     swapped = np.array([1, 0, *range(2, 11)])
     same, other = pair_force_matrices.fields_with_renamed_tokens(
         x, PAIRS, true, [(unit * np.arange(11) + shift) % 11, swapped]
@@ -63,6 +77,40 @@ def test_fields_and_laws_are_those_of_the_particles(balance, generator, monkeypa
         pair_force_matrices.law_force(
             x, PAIRS, dataclasses.replace(law, diagonal="once"), result
         )
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_fields_of_an_own_law_are_those_of_the_kernels(dim, generator, monkeypatch):
+    x = generator.normal(size=(2, 11, dim))
+    expected = force_fields(x, group_pairs(11, PAIRS), OWN_LAW)
+    result = pair_force_matrices.fields_by_matrices(x, PAIRS, OWN_LAW)
+    close = {"rtol": 1e-8, "atol": 1e-8 * np.abs(expected.force).max()}
+    assert_allclose(result.force, expected.force, **close)
+    assert_allclose(result.magnitude, expected.magnitude, rtol=1e-8)
+    law = dataclasses.replace(LAW, dim=dim, law=OWN_LAW)
+    total = ParticleSystem(law, pairs=PAIRS).force(x)[0]
+    names = [generator.permutation(11)]
+    arguments = (x, PAIRS, expected.force, names, OWN_LAW)
+    renamed = list(pair_force_matrices.fields_with_renamed_tokens(*arguments))
+    monkeypatch.setattr(pair_force_matrices, "_COMPILED", 0)
+    by_difference = list(pair_force_matrices.fields_with_renamed_tokens(*arguments))
+    assert_allclose(by_difference, renamed, **close)
+    force = pair_force_matrices.law_force(x, PAIRS, law, result)
+    assert_allclose(force, total, **close)
+
+
+@given(
+    law=st.sampled_from(SOME_LAWS), dim=st.integers(1, 7), seed=st.integers(0, 1000)
+)
+@hypothesis.settings(max_examples=20, deadline=None)
+def test_fields_of_any_law_are_those_of_plain_loops(law, dim, seed):
+    x = np.random.default_rng(seed).normal(size=(5, dim))
+    pairs = all_pairs(5)
+    fields, magnitude = fields_by_loops(x, pairs, law)
+    result = pair_force_matrices.fields_by_matrices(x, pairs, law)
+    size = max(1.0, np.abs(fields).max())
+    assert_allclose(result.force, fields, rtol=1e-9, atol=1e-9 * size)
+    assert_allclose(result.magnitude, magnitude, rtol=1e-9, atol=1e-9)
 
 
 def test_the_basis_is_that_of_plain_loops(generator):
@@ -120,6 +168,10 @@ def test_particles_in_any_dimension_move_as_those_of_the_system(generator, monke
     monkeypatch.setattr(pair_force_matrices, "_COMPILED", 2)
     result = pair_force_matrices.simulate_in_any_dimension(start[0], LAW, 20)
     assert_allclose(result, expected, rtol=1e-8, atol=1e-10)
+    with pytest.raises(SettingsError, match="temperature: found"):
+        pair_force_matrices.simulate_in_any_dimension(
+            start[0], dataclasses.replace(LAW, temperature=0.1), 1
+        )
     with pytest.raises(SettingsError, match="variance: found axis"):
         pair_force_matrices.simulate_in_any_dimension(
             start[0], dataclasses.replace(LAW, variance="axis"), 1
@@ -131,7 +183,7 @@ def test_fields_of_many_tokens_are_summed_fast(generator):
     pairs = all_pairs(131)[generator.random(131 * 66) < 0.8]
     x = generator.standard_normal((2, 131, 2))
     expected = force_fields(x, group_pairs(131, pairs))
-    result = pair_force_matrices.four_fields(x, pairs)
+    result = pair_force_matrices.law_fields(x, pairs)
     for field in range(4):
         assert_allclose(
             result.force[field],
