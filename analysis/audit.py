@@ -17,7 +17,7 @@ import tyro
 from analysis import forces, output, plots, progress_measures, structures
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.command_line.analysis_command import command_arguments, measure_files
-from analysis.command_line.options import PictureOptions
+from analysis.command_line.options import LawOptions, PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.result_files import (
     open_input,
@@ -25,12 +25,7 @@ from analysis.command_line.result_files import (
     write_result_and_picture,
 )
 from analysis.output.tables import Column
-from dynamics.settings import (
-    ModularSettings,
-    ParticleSettings,
-    SettingsError,
-    check_real,
-)
+from dynamics.settings import ModularSettings, SettingsError, check_real
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -40,31 +35,28 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Audit(ModelAnalysis):
+class Audit(LawOptions, ModelAnalysis):
     """Measure how much of the gradient of a network's embeddings is explained by the
-    particle forces of CA (section 6) along a trajectory of the network of CA, of a
-    transformer that adds numbers, or of a recorded model."""
+    particle forces of CA (section 6), or by those of another law, along a trajectory of
+    the network of CA, of a transformer that adds numbers, or of a recorded model."""
 
     selection: Selection = Selection(frames=41, spacing="early")
     key_fraction: float = 0.02
     """Power of a key frequency in the last logits of a transformer, as a fraction of
     the largest power."""
-    fa: float = ParticleSettings.fa
-    """Alignment constant f_a of the particle forces; it is not used in the fit of the
-    four fields."""
 
     title = "The force audit"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_real("key_fraction", self.key_fraction, positive=True, up_to=1)
 
     def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
         runs = self.selection.select_runs(trajectory)
         keys = progress_measures.plane_key_frequencies(runs, self.key_fraction)
-        law = ParticleSettings(fa=self.fa)
         functions = self.model_functions(trajectory)
         return forces.audit_forces(
-            runs, law, self.selection, keys=keys, model=functions
+            runs, self.law_settings, self.selection, keys=keys, model=functions
         )
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:
@@ -86,8 +78,8 @@ class Audit(ModelAnalysis):
 @dataclasses.dataclass(frozen=True)
 class Options(PictureOptions):
     """Measure how much of the gradient of a network's embeddings is explained by the
-    particle forces of CA (section 6) during training. The table gives the cosine and
-    R², the weight of each of the four force fields, and a baseline with randomly
+    particle forces of CA (section 6), or by those of another law, during training. The
+    table gives the cosine and R², the weight of each force field, and a baseline with randomly
     permuted (renamed) tokens. Without a trajectory, networks are trained at weight
     decay 0, 0.3, 0.6 and 1, --runs (default: 100) for each. Transformers
     (sims.transformer) are also audited in the planes of their key frequencies.
@@ -157,7 +149,7 @@ def audit_trained(options: Options) -> None:
         )
     rows = []
     runs = options.audit.selection.runs or 100
-    law = ParticleSettings(fa=options.audit.fa)
+    law = options.audit.law_settings
     ensembles = structures.table_ensembles(
         options.settings, runs, options.seed, options.epochs, options.log
     )
@@ -196,7 +188,7 @@ def compare_files(options: Options) -> None:
             " or ".join(differing) or "no value here: no setting differs",
         )
     audits = {}
-    law = ParticleSettings(fa=options.audit.fa)
+    law = options.audit.law_settings
     for path, whole in zip(paths, trajectories, strict=True):
         trajectory = options.audit.selection.select_runs(whole)
         moments = progress_measures.moment_frames(trajectory)
@@ -211,7 +203,7 @@ def compare_files(options: Options) -> None:
         forces.moment_columns(result),
         options.csv,
     )
-    print("\n" + forces.MOMENT_LEGEND, file=options.log)
+    print("\n" + forces.moment_legend(result), file=options.log)
     result = result.assign_attrs(
         title="The force audit at moments of training", **inputs
     )

@@ -7,7 +7,8 @@ from typing import Literal, TextIO
 
 import tyro
 
-from dynamics.settings import SparseSettings, StartRuns
+from dynamics.forces import Force
+from dynamics.settings import ParticleSettings, SparseSettings, StartRuns
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,34 @@ class PictureOptions(TableOptions):
     def picture_path(self, path: Path) -> Path:
         """Path of the picture that belongs to another file."""
         return path.with_suffix(f".{self.format}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LawOptions:
+    """The law of forces that an analysis compares with."""
+
+    fa: float = ParticleSettings.fa
+    """Alignment constant f_a of the law; fits of its fields do not use it."""
+    attraction: str = ParticleSettings.attraction
+    """Strength of the law's attraction, as an expression of the distance r or a table
+    (.csv)."""
+    repulsion: str = ParticleSettings.repulsion
+    """Strength of its repulsion, as an expression of r or a table."""
+    alignment: str = ParticleSettings.alignment
+    """Strength of its alignment, as an expression of the cosine c or a table."""
+    law: tuple[Force, ...] = ()
+    """Another law than CA's, as that of sims.particles: a file (.nc, .json) or JSON."""
+
+    def __post_init__(self) -> None:
+        for name in ("attraction", "repulsion", "alignment"):
+            text = getattr(self.law_settings, name)  # of a table, not its file
+            object.__setattr__(self, name, text)
+
+    @property
+    def law_settings(self) -> ParticleSettings:
+        """Settings of particles with this law. Raises SettingsError."""
+        names = [field.name for field in dataclasses.fields(LawOptions)]
+        return ParticleSettings(**{name: getattr(self, name) for name in names})
 
 
 @dataclasses.dataclass(frozen=True)

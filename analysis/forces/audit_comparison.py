@@ -3,8 +3,8 @@ training.
 
 A moment is a frame of each run that is chosen without a look at the forces, such as the
 first one with some accuracy (`analysis.progress_measures.moment_frames`). At each
-moment -dL/dE without shift and scaling is compared with the law of CA and with its four
-fields (`analysis.forces.force_audit`), and with the best pair law on held-out runs and
+moment -dL/dE without shift and scaling is compared with a law, by default CA's, and with
+its fields (`analysis.forces.force_audit`), and with the best pair law on held-out runs and
 frames (`analysis.forces.fitted_laws`), in the whole space and in the planes of the key
 frequencies. All values are dimensionless."""
 
@@ -20,6 +20,7 @@ import xarray as xr
 
 from analysis.forces.fitted_laws import LAW_FRAMES, LEAST_FRAMES, SPACES, fit_pair_law
 from analysis.forces.force_audit import audit_forces, audited_frames
+from analysis.forces.law_words import LawWords, law_words
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import drop_non_finite, mean_interval
 from dynamics.settings import ParticleSettings
@@ -28,13 +29,6 @@ from dynamics.trajectory.schema import read_settings
 _AUDITED = ("cosine", "r_squared", "renamed_r_squared")
 _FITTED = {"pair_law_r_squared": "pair law", "renamed_pair_law_r_squared": "renamed"}
 """Names of the R² of fitted laws, and the laws of `fit_pair_law`."""
-_HEADINGS = dict(
-    zip(
-        (*_AUDITED, *_FITTED),
-        ("cosine CA", "R² 4 fields", "renamed", "R² pair law", "renamed"),
-        strict=True,
-    )
-)
 
 
 def audit_moments(
@@ -53,19 +47,20 @@ def audit_moments(
         (run, moment) int, indices of frames; negative for a moment that a run does not
         reach.
     law : ParticleSettings, optional
-        Constants and balance of the particle forces, by default CA's at f_a = 1.
+        Forces, constants and balance, by default CA's at f_a = 1.
     keys : array of bool, shape (run, frequency), optional
         Frequencies in whose planes the comparison is also made.
 
     Returns
     -------
     xarray.Dataset
-        By run, space and moment: `cosine` with the law of CA, `r_squared` of its four
-        fields and `renamed_r_squared`, and, for several runs of four or more frames,
+        By run, space and moment: `cosine` with the law, `r_squared` of its fields and
+        `renamed_r_squared`, and, for several runs of four or more frames,
         `pair_law_r_squared` of the best pair law and `renamed_pair_law_r_squared`, both
         on held-out runs and frames. `recorded_step` (run, moment). The spaces are
         ``whole`` and, with keys, ``planes``: means over the planes of a run. NaN for a
-        moment that is not reached. The attributes are the trajectory's.
+        moment that is not reached. The attributes are the trajectory's, and words for
+        the law as in `audit_forces`.
 
     Raises
     ------
@@ -116,7 +111,9 @@ def audit_moments(
     return (
         picked.where(reached)
         .transpose("run", "space", "moment", ...)
-        .assign_attrs(trajectory.attrs)
+        .assign_attrs(
+            trajectory.attrs | LawWords.of(law or ParticleSettings()).attributes
+        )
     )
 
 
@@ -166,7 +163,10 @@ def combine_audits(audits: Mapping[str, xr.Dataset]) -> xr.Dataset:
             "file",
             [str(value) if words else float(value) for value in values],
         )
-    return combined.set_coords(differing).assign_attrs(differing=" ".join(differing))
+    law = law_words(next(iter(audits.values())))
+    return combined.set_coords(differing).assign_attrs(
+        differing=" ".join(differing), **law.attributes
+    )
 
 
 def moment_rows(audits: xr.Dataset) -> list[dict[str, Any]]:
@@ -189,7 +189,7 @@ def moment_rows(audits: xr.Dataset) -> list[dict[str, Any]]:
             "runs": len(steps),
             "space": str(space),
         }
-        for name in filter(one.data_vars.__contains__, _HEADINGS):
+        for name in filter(one.data_vars.__contains__, (*_AUDITED, *_FITTED)):
             limits = (-1.0, 1.0) if name == "cosine" else (0.0, 1.0)
             row |= interval_columns(
                 name, mean_interval(drop_non_finite(one[name].values), limits=limits)
@@ -206,18 +206,29 @@ def moment_columns(audits: xr.Dataset) -> list[Column]:
         Column(name.replace("_", " "), name)
         for name in (*differing, "moment", "step", "runs", "space")
     ]
-    measures = {name: heading for name, heading in _HEADINGS.items() if name in audits}
+    words = law_words(audits)
+    headings = {
+        "cosine": f"cosine {words.short_name}",
+        "r_squared": f"R² {words.force_count} {words.field_noun}",
+        "renamed_r_squared": "renamed",
+        "pair_law_r_squared": "R² pair law",
+        "renamed_pair_law_r_squared": "renamed",
+    }
+    measures = {name: heading for name, heading in headings.items() if name in audits}
     return columns + [
         Column(words, name, digits=2, interval="half-width")
         for name, words in measures.items()
     ]
 
 
-MOMENT_LEGEND = (
-    "Means over the runs that reach a moment, with 95% intervals; 'step' is the median."
-    " The comparison is with -dL/dE\nwithout its shift and scaling components: cosine"
-    " with the law of CA, R² of its four fields, and R² of the best\npair law, fitted"
-    " to other runs and frames; 'renamed': the same R² with renamed tokens. 'planes':"
-    " means over the\nplanes of the key frequencies of each run."
-)
-"""The explanation below the table."""
+def moment_legend(audits: xr.Dataset) -> str:
+    """The explanation below the table."""
+    words = law_words(audits)
+    return (
+        "Means over the runs that reach a moment, with 95% intervals; 'step' is the"
+        " median. The comparison is with -dL/dE\nwithout its shift and scaling"
+        f" components: cosine with the {words.name}, R² of its {words.fields}, and R²"
+        " of the best\npair law, fitted to other runs and frames; 'renamed': the same"
+        " R² with renamed tokens. 'planes': means over the\nplanes of the key"
+        " frequencies of each run."
+    )

@@ -1,17 +1,17 @@
-"""The force audit: how much of the gradient of a network's embeddings do the particle
-forces of CA explain?
+"""The force audit: how much of the gradient of a network's embeddings do the forces of
+a particle law explain?
 
 At the embeddings E of a network along its training, two targets are compared with the
-particle forces of CA section 6 over the network's training pairs: the negative gradient
--dL/dE, and the update, which is the displacement to the next recorded frame
-(`analysis.forces.audited_runs`). Each target is compared
+forces of a law over the network's training pairs, by default those of CA section 6: the
+negative gradient -dL/dE, and the update, which is the displacement to the next recorded
+frame (`analysis.forces.audited_runs`). Each target is compared
 
-- with the particle law, all forces with their constants and balance: cosine, and R² of
-  this law times the best positive number;
-- with the four force fields (like attraction, unlike repulsion, like and unlike
-  alignment), fitted by least squares in every frame: R², coefficients, and weights. A
-  weight is the coefficient times the norm of the field, divided by the norm of the
-  target.
+- with the law, all forces with their constants and balance: cosine, and R² of this law
+  times the best positive number;
+- with the fields of the forces (for CA four: like attraction, unlike repulsion, like
+  and unlike alignment), fitted by least squares in every frame: R², coefficients, and
+  weights. A weight is the coefficient times the norm of the field, divided by the norm
+  of the target.
 
 Each comparison is made for the whole target and for its part without shift and scaling:
 particles keep their mean and their spread (CA section 6), so the forces do not predict
@@ -20,11 +20,11 @@ embedding and target are projected on the plane that contains the Fourier compon
 the embedding at this frequency, where its tokens can form a circle, and the forces are
 those of the projected embedding.
 
-Any target is partly explained by four fields. As a baseline the fit is repeated with
+Any target is partly explained by some fields. As a baseline the fit is repeated with
 randomly renamed tokens, so that other pairs count as like; `renamed_r_squared` is the
 mean R² of these fits (NaN up to N = 3, where every renaming preserves the task). R² = 1
 - |y - fit|² / |y|², over all tokens and axes, is not centred. `chance` is the mean R²
-of four random directions. All values are dimensionless."""
+of as many random directions. All values are dimensionless."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ from analysis.forces.audited_runs import (
     read_audited_run,
 )
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
+from analysis.forces.law_words import LawWords, law_words
 from analysis.forces.pair_force_matrices import (
     fields_with_renamed_tokens,
     law_fields,
@@ -56,7 +57,6 @@ from analysis.statistics.division import ratio
 from analysis.statistics.intervals import drop_non_finite, mean_interval
 from analysis.structures.fourier import fourier_frequencies
 from dynamics.kernels.compiling import numba_threads
-from dynamics.particles.pair_forces import FIELD_NAMES
 from dynamics.randomness import random_stream
 from dynamics.recording.model_file import ModelFile
 from dynamics.settings import ParticleSettings
@@ -175,8 +175,8 @@ def audit_forces(
     keys: np.ndarray | None = None,
     model: ModelFile | None = None,
 ) -> xr.Dataset:
-    """Compare the gradient and the updates of a network's embeddings with the particle
-    forces (CA section 6).
+    """Compare the gradient and the updates of a network's embeddings with the forces of
+    a law, by default those of CA section 6.
 
     Parameters
     ----------
@@ -185,8 +185,8 @@ def audit_forces(
         of a transformer that adds numbers, or of any model that adds numbers modulo N,
         recorded with ``embedding_gradient=True``.
     law : ParticleSettings, optional
-        Constants and balance of the particle forces, by default CA's at f_a = 1. Its n
-        and dim are the network's.
+        Forces, constants and balance, by default CA's at f_a = 1. Its n and dim are the
+        network's.
     frames : int, Selection or array of int
         Number of audited frames, denser at the start, a selection of frames, or their
         indices.
@@ -203,17 +203,18 @@ def audit_forces(
     Returns
     -------
     xarray.Dataset
-        By run, target, part and step: `cosine` and `law_r_squared` with the particle
-        law; `r_squared`, `renamed_r_squared`, `coefficient` (field) and `weight`
-        (field) of the four fields; `chance` (part). The targets are ``gradient`` and
+        By run, target, part and step: `cosine` and `law_r_squared` with the law;
+        `r_squared`, `renamed_r_squared`, `coefficient` (field) and `weight` (field) of
+        its fields, which have the names of its forces; `chance` (part). The targets are ``gradient`` and
         ``update``, the parts ``whole`` and ``normalised``, without shift and scaling.
         With keys, `plane_cosine`, `plane_law_r_squared`, `plane_r_squared` and
         `plane_renamed_r_squared`, by run, target, frequency and step, of the normalised
         part in each plane; NaN at other frequencies. NaN in the frames after a run
         diverged. The last frame of a recorded model has no gradient, and is left out.
         Attributes: `clock`, the unit of time (epoch or step), `unit`, its number of
-        steps, and `pairs`, which pairs the forces are
-        summed over.
+        steps, `pairs`, which pairs the forces are summed over, and `law_name`,
+        `law_short_name` and `law_force_count`, words for the law and the number of its
+        fields.
 
     Raises
     ------
@@ -266,7 +267,7 @@ def audit_forces(
             "seed": ("run", seeds),
             "target": list(TARGETS),
             "part": list(TARGET_PARTS),
-            "field": list(FIELD_NAMES),
+            "field": [force.name for force in law.forces],
         },
     )
     if keys is not None:
@@ -275,7 +276,8 @@ def audit_forces(
         valid_frames(result.assign(last_step=trajectory["last_step"].drop_attrs()))
     )
     free = n * dim - np.array([0, dim + 1])
-    result["chance"] = ("part", np.clip(len(FIELD_NAMES) / np.maximum(free, 1), 0, 1))
+    chance = np.clip(len(law.forces) / np.maximum(free, 1), 0, 1)
+    result["chance"] = ("part", chance)
     has_function = model is not None and model.training_pairs is not None
     pairs_known = has_network or has_function or "training_pairs" in trajectory
     word, unit = time_unit(trajectory)
@@ -285,6 +287,7 @@ def audit_forces(
         clock=word,
         unit=unit,
         pairs="the training pairs" if pairs_known else "all unordered pairs, each once",
+        **LawWords.of(law).attributes,
     )
 
 
@@ -316,11 +319,13 @@ def _audit_run(
         )
 
     target_parts = parts(targets)
-    fields = law_fields(embedding, pairs)
+    fields = law_fields(embedding, pairs, law.forces)
     force = law_force(embedding, pairs, law, fields)
     cosine = cosine_similarity(target_parts, parts(force))
     fitted = fit(fields.force)
-    others = fields_with_renamed_tokens(embedding, pairs, fields.force, renamings)
+    others = fields_with_renamed_tokens(
+        embedding, pairs, fields.force, renamings, law.forces
+    )
     renamed = [fit(other).r_squared for other in others] or [np.nan * cosine]
     return {
         "cosine": cosine,
@@ -382,32 +387,38 @@ _TABLE_QUANTITIES = {
 }
 """Variable, target and part of each column."""
 
-_HEADINGS = {
-    "cosine_whole": "cosine whole",
-    "cosine": "cosine",
-    "law_r_squared": "R² law",
-    "r_squared": "R² 4 fields",
-    "renamed_r_squared": "renamed",
-    "cosine_update": "cos update",
+_PLANE_HEADINGS = {
     "plane_cosine": "cosine planes",
     "plane_r_squared": "R² planes",
     "plane_renamed_r_squared": "renamed planes",
-    "weight_like_attraction": "like attr.",
-    "weight_unlike_repulsion": "unlike rep.",
-    "weight_like_alignment": "like align.",
-    "weight_unlike_alignment": "unlike align.",
 }
 
-_PLANE_COLUMNS = ("plane_cosine", "plane_r_squared", "plane_renamed_r_squared")
+_FIELD_HEADINGS = {
+    "like_attraction": "like attr.",
+    "unlike_repulsion": "unlike rep.",
+    "like_alignment": "like align.",
+    "unlike_alignment": "unlike align.",
+}
+"""Short names of fields."""
 
 
 def audit_columns(audit: xr.Dataset) -> list[Column]:
     """The columns of the table of an audit."""
+    words = law_words(audit)
     headings = {
-        name: heading
-        for name, heading in _HEADINGS.items()
-        if name not in _PLANE_COLUMNS or name in audit
+        "cosine_whole": "cosine whole",
+        "cosine": "cosine",
+        "law_r_squared": "R² law",
+        "r_squared": f"R² {words.force_count} {words.field_noun}",
+        "renamed_r_squared": "renamed",
+        "cosine_update": "cos update",
     }
+    for name, heading in _PLANE_HEADINGS.items():
+        if name in audit:
+            headings[name] = heading
+    for field in audit["field"].values:
+        heading = _FIELD_HEADINGS.get(field, field.replace("_", " "))
+        headings[f"weight_{field}"] = heading
     return mean_columns(audit, headings)
 
 
@@ -445,9 +456,10 @@ def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
         for name in ("weight", "coefficient"):
             fit = frame[name].sel(target="gradient", part="normalised")
             samples |= {
-                f"{name}_{field}": fit.sel(field=field).values for field in FIELD_NAMES
+                f"{name}_{field}": fit.sel(field=field).values
+                for field in audit["field"].values
             }
-        for name in [name for name in _PLANE_COLUMNS if name in audit]:
+        for name in [name for name in _PLANE_HEADINGS if name in audit]:
             samples[name] = frame[name].sel(target="gradient").mean("frequency").values
         row = {
             **leading,
@@ -477,10 +489,16 @@ _PLANE_LEGEND = (
 def audit_legend(audit: xr.Dataset) -> str:
     """The explanation below the table."""
     chance = float(audit["chance"].sel(part="normalised"))
+    words = law_words(audit)
+    columns = f"last {words.number} columns are the weights of the fields"
+    directions = f"{words.number.capitalize()} random directions"
+    if words.force_count == 1:
+        columns = "last column is the weight of the field"
+        directions = "One random direction"
     return (
         "All columns except 'cosine whole' refer to -dL/dE without its shift and"
-        " scaling components, and 'cos update'\nto the update. The last four columns"
-        " are the weights of the fields in the fit. Four random directions would\nhave"
-        f" an R² of {chance:.2f}. Forces are summed over {audit.attrs['pairs']}."
+        f" scaling components, and 'cos update'\nto the update. The {columns}"
+        f" in the fit. {directions} would\nhave an R² of {chance:.2f}. Forces are"
+        f" summed over {audit.attrs['pairs']}."
         + (_PLANE_LEGEND if "plane_cosine" in audit else "")
     )

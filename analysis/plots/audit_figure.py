@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.forces import law_words
 from analysis.panels import colours
 from analysis.plots.curves import plot_quartile_band
 from analysis.plots.figure_files import in_style, new_panels
@@ -47,21 +48,21 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
         panels[0], step, whole, reference, "law and -dL/dE with translation, scaling"
     )
     panels[0].set(title="agreement of directions", ylabel="cosine", ylim=(-1, 1))
-    plot_quartile_band(panels[1], step, part["r_squared"], law, "four fields fitted")
+    fields = law_words(audit).fields
+    plot_quartile_band(panels[1], step, part["r_squared"], law, f"{fields} fitted")
     plot_quartile_band(
         panels[1],
         step,
         part["renamed_r_squared"],
         reference,
-        "four fields, tokens renamed",
+        f"{fields}, tokens renamed",
     )
     plot_quartile_band(
         panels[1], step, part["law_r_squared"], other, "the law, one free factor"
     )
     panels[1].set(title="R² of -dL/dE", ylim=(0, 1))
-    for field, colour in zip(
-        audit["field"].values, colours.series_colours()[2:6], strict=True
-    ):
+    several = colours.series_colours(2 + audit.sizes["field"])[2:]
+    for field, colour in zip(audit["field"].values, several, strict=True):
         label = str(field).replace("_", " ")
         plot_quartile_band(
             panels[2], step, part["weight"].sel(field=field), colour, label
@@ -81,9 +82,8 @@ def _plot_planes(panel: Axes, audit: xr.Dataset) -> None:
     plot_quartile_band(
         panel, step, planes["plane_cosine"], other, "cosine of law and -dL/dE"
     )
-    plot_quartile_band(
-        panel, step, planes["plane_r_squared"], law, "R², four fields fitted"
-    )
+    fitted = f"R², {law_words(audit).fields} fitted"
+    plot_quartile_band(panel, step, planes["plane_r_squared"], law, fitted)
     plot_quartile_band(
         panel, step, planes["plane_renamed_r_squared"], reference, "R², tokens renamed"
     )

@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.forces import law_words
 from analysis.panels import colours
 from analysis.plots.figure_files import (
     draw_intervals,
@@ -28,8 +29,8 @@ _SYMBOLS = {"attention_rate": "attention rate α", "dim": "d", "n": "N"}
 
 @in_style
 def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
-    """Draw the result of `combine_audits`: cosine with the law of CA, and R² of its
-    four fields, with 95% intervals.
+    """Draw the result of `combine_audits`: cosine with the law, and R² of its fields,
+    with 95% intervals.
 
     x: the setting on the horizontal axis; if it is the same in all files, the first one
     in which they differ. Each combination of the other settings is a curve. A moment
@@ -45,6 +46,7 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
         if reached.sel(moment=m)
         for s in audits["space"].values
     ]
+    words = law_words(audits)
     figure, panels = new_panels([1.0] * (2 * len(cases)), "", height=1.1)
     for at, (moment, space) in enumerate(cases):
         for panel, name in zip(
@@ -56,10 +58,10 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
                 xlabel=_SYMBOLS.get(x, x.replace("_", " ")),
             )
         panels[2 * at].set(
-            ylabel="cosine with the law of CA",
+            ylabel=f"cosine with the {words.name}",
             ylim=(min(-0.25, panels[2 * at].get_ylim()[0]), 1),
         )
-        panels[2 * at + 1].set(ylabel="R² of its four fields", ylim=(0, 1))
+        panels[2 * at + 1].set(ylabel=f"R² of its {words.fields}", ylim=(0, 1))
     draw_legend(figure)
     return figure
 

@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.forces import law_words
 from analysis.panels import colours
 from analysis.plots.curves import plot_quartile_band
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
@@ -17,7 +18,8 @@ _SPACES = {"whole": "whole space", "planes": "key planes"}
 @in_style
 def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
     """Draw the result of `fit_pair_law`: medians over runs with quartiles, and the
-    functions beside CA's. name: that of the trajectory."""
+    functions with their 95% intervals beside those of the given law. name: that of the
+    trajectory."""
     title = f"{name}: pair law of {result.sizes['run']} runs, medians with quartiles"
     spaces = result["space"].values
     figure, panels = new_panels([4 / 3] * (3 * len(spaces)), title, height=1.1)
@@ -50,21 +52,20 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
     """Draw R² on held-out runs and frames, and of fits to each frame."""
     time = result["step"].values / result.attrs["unit"]
     first, second, third = colours.series_colours(3)
-    laws = {
-        "CA": ("r_squared", first, "law of CA"),
-        "four fields": ("r_squared", second, "its four fields, fitted"),
-        "pair law": ("r_squared", third, "fitted pair law"),
-        "renamed": (
-            "r_squared",
-            colours.colour("muted"),
-            "fitted pair law, tokens renamed",
-        ),
-    }
-    for law, (variable, colour, label) in laws.items():
-        plot_quartile_band(panel, time, result[variable].sel(law=law), colour, label)
+    words = law_words(result)
+    muted = colours.colour("muted")
+    curves = (
+        (first, words.name),
+        (second, f"its {words.fields}, fitted"),
+        (third, "fitted pair law"),
+        (muted, "fitted pair law, tokens renamed"),
+    )
+    for law, (colour, label) in zip(result["law"].values, curves, strict=True):
+        r_squared = result["r_squared"].sel(law=law)
+        plot_quartile_band(panel, time, r_squared, colour, label)
     for law, colour, label in (
         ("pair law", third, ""),
-        ("renamed", colours.colour("muted"), ", tokens renamed"),
+        ("renamed", muted, ", tokens renamed"),
     ):
         median = result["frame_r_squared"].sel(law=law).median("run")
         panel.plot(
@@ -84,7 +85,9 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
 def _plot_functions(
     panel: Axes, result: xr.Dataset, names: tuple[str, str], axis: str
 ) -> None:
-    """Draw the functions for like and for unlike pairs, and those of CA."""
+    """Draw the functions for like and for unlike pairs with their intervals, and those
+    of the given law."""
+    given = law_words(result).short_name
     panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
     for name, kind, colour in zip(
         names, ("like", "unlike"), colours.series_colours()[3:5], strict=True
@@ -97,5 +100,13 @@ def _plot_functions(
             result[f"paper_{name}"],
             color=colour,
             linestyle="--",
-            label=f"{kind} pairs, CA",
+            label=f"{kind} pairs, {given}",
+        )
+        panel.fill_between(
+            result[axis],
+            result[f"{name}_low"],
+            result[f"{name}_high"],
+            color=colour,
+            alpha=0.18,
+            linewidth=0,
         )

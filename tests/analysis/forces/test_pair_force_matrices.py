@@ -99,9 +99,7 @@ def test_fields_of_an_own_law_are_those_of_the_kernels(dim, generator, monkeypat
     assert_allclose(force, total, **close)
 
 
-@given(
-    law=st.sampled_from(SOME_LAWS), dim=st.integers(1, 7), seed=st.integers(0, 1000)
-)
+@given(law=st.sampled_from(SOME_LAWS), dim=st.integers(1, 7), seed=st.integers(0, 1000))
 @hypothesis.settings(max_examples=20, deadline=None)
 def test_fields_of_any_law_are_those_of_plain_loops(law, dim, seed):
     x = np.random.default_rng(seed).normal(size=(5, dim))
