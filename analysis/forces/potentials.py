@@ -60,9 +60,14 @@ def potential(force: Force, distance: np.ndarray) -> np.ndarray:
         raise SettingsError("distance", distances, "numbers above 0")
     strength = scalar_function(force.expression)
     points, places = np.unique([1.0, *distances.ravel()], return_inverse=True)
-    integrals = [
-        quad(strength, start, end, epsabs=0, epsrel=_TOLERANCE, limit=_INTERVALS)[0]
-        for start, end in itertools.pairwise(points)
-    ]
-    sums = np.array([0.0, *np.cumsum(integrals)])[places]
-    return (sums[0] - sums[1:]).reshape(distances.shape)
+    integrals = np.array(
+        [
+            quad(strength, start, end, epsabs=0, epsrel=_TOLERANCE, limit=_INTERVALS)[0]
+            for start, end in itertools.pairwise(points)
+        ]
+    )
+    one, *others = places
+    below = np.cumsum(integrals[:one][::-1])[::-1]
+    above = np.cumsum(integrals[one:])
+    values = np.concatenate([below, [0.0], -above])
+    return values[others].reshape(distances.shape)

@@ -1,6 +1,7 @@
 """The force audit: it finds forces where there are some, and none where there are
 none."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -29,6 +30,7 @@ from dynamics.settings import (
     TransformerSettings,
 )
 from dynamics.tasks import operation_pairs, operation_splits
+from tests.laws import OWN_LAW, fields_by_loops
 
 CONSTANTS = np.array([0.7, -2.0, 0.3, 1.5])
 
@@ -267,6 +269,75 @@ def test_a_gradient_that_is_the_law_has_cosine_one(trajectory, planted_gradient)
         target="gradient"
     )
     assert (other["cosine"] < 0.999).all()
+
+
+OWN = ParticleSettings(law=OWN_LAW, fa=0.7)
+ONE = ParticleSettings(law=OWN_LAW[1:2])
+
+
+@pytest.mark.parametrize("law", [OWN, ONE, ParticleSettings(repulsion="1/r**3")])
+def test_a_gradient_made_of_another_law_is_explained_whole(
+    law, trajectory, planted_gradient
+):
+    particles = dataclasses.replace(law, n=7)
+    planted_gradient(
+        lambda x, pairs: 3 * ParticleSystem(particles, pairs=pairs).force(x)[0]
+    )
+    result = force_audit.audit_forces(trajectory, law)
+    assert result["field"].values.tolist() == [force.name for force in law.forces]
+    gradient = result.sel(target="gradient")
+    for name in ("cosine", "law_r_squared", "r_squared"):
+        assert_allclose(gradient[name], 1, atol=1e-9)
+    by_ca = force_audit.audit_forces(trajectory).sel(target="gradient")
+    assert (by_ca["cosine"] < 0.999).all()
+    table = make_table(force_audit.audit_rows(result))
+    assert_allclose(table["r_squared"], 1, atol=1e-9)
+    count = len(law.forces)
+    assert {f"weight_{force.name}" for force in law.forces} < set(table.columns)
+    headings = [column.heading for column in force_audit.audit_columns(result)]
+    assert f"R² {count} field{'s' * (count > 1)}" in headings
+    number = {1: "One random direction ", 4: "Four random directions "}[count]
+    assert number in force_audit.audit_legend(result)
+    axes = plots.plot_audit(result, "networks").axes
+    names = [force.name.replace("_", " ") for force in law.forces]
+    assert axes[2].get_legend_handles_labels()[1] == names
+
+
+def test_another_law_is_audited_in_more_dimensions(transformers, monkeypatch):
+    read = audited_runs.read_audited_run
+
+    def planted(trajectory, run, frames, model):
+        result = read(trajectory, run, frames)
+        fields = [fields_by_loops(x, result.pairs, OWN_LAW) for x in result.embedding]
+        force = [constants @ field.reshape(4, -1) for field, _ in fields]
+        targets = np.reshape(force, result.embedding.shape)
+        return result._replace(targets=np.stack([targets, result.targets[1]]))
+
+    constants = np.array([0.1, 2.0, -0.5, 1.0])
+    monkeypatch.setattr(force_audit, "read_audited_run", planted)
+    result = force_audit.audit_forces(
+        transformers, OWN, frames=np.array([1, 3]), renamings=1
+    )
+    gradient = result.sel(target="gradient")
+    assert_allclose(gradient["r_squared"], 1, atol=1e-8)
+    expected = np.broadcast_to(constants, gradient["coefficient"].shape)
+    assert_allclose(
+        gradient["coefficient"].transpose(..., "field"), expected, rtol=1e-5
+    )
+
+
+def test_moments_are_named_by_the_law(trajectory):
+    names = ["generalising", "generalised", "last"]
+    moments = xr.DataArray(
+        [[-1, 1, 4]] * 3, dims=("run", "moment"), coords={"moment": names}
+    )
+    audits = audit_comparison.combine_audits(
+        {"a.nc": audit_comparison.audit_moments(trajectory, moments, OWN)}
+    )
+    headings = [column.heading for column in audit_comparison.moment_columns(audits)]
+    assert {"cosine law", "R² 4 fields"} < set(headings)
+    assert "cosine with the given law" in audit_comparison.moment_legend(audits)
+    assert plots.plot_audits(audits).axes[0].get_ylabel() == "cosine with the given law"
 
 
 def test_the_update_is_the_displacement_to_the_next_frame(trajectory):
