@@ -62,9 +62,7 @@ MIN_WORK_FOR_THREADS = 20_000
 are faster; about N = 28."""
 
 FIELD_NAMES = tuple(force.name for force in CA)
-"""The four forces of CA, in the order of the force axis of all arrays here."""
-
-ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(len(CA))
+"""Names of the four forces of CA, in their order."""
 
 MODULES = (simd, lane_functions, pair_list, force_terms, strengths)
 """Modules that are compiled into the kernels of a law."""
