@@ -80,23 +80,16 @@ class _Between(NamedTuple):
 
 
 @kernel_function
-def _add_along_difference(sums, field, between, strength):
-    """Add a force along the difference to a field. sums: the factors of the tokens in
-    the force on x_ij (field, token), of x_ij itself (field,), and magnitudes
-    (field,)."""
+def _add_force(sums, field, between, strength, radial):
+    """Add a force along the difference (radial), or along the other pair sum.
+
+    sums: the factors of the tokens in the force on x_ij (field, token), of x_ij itself
+    (field,), and magnitudes (field,)."""
     row, total, magnitude = sums
-    factor = strength / between.distance
-    total[field] += factor
-    row[field, between.k] -= factor
-    row[field, between.m] -= factor
-    magnitude[field] += abs(strength)
-
-
-@kernel_function
-def _add_along_other(sums, field, between, strength):
-    """Add a force along the other pair sum to a field."""
-    row, _, magnitude = sums
     factor = strength / between.length
+    if radial:
+        factor = -strength / between.distance
+        total[field] -= factor
     row[field, between.k] += factor
     row[field, between.m] += factor
     magnitude[field] += abs(strength)
@@ -108,19 +101,16 @@ Term = Callable[..., None]
 
 def _force_term(force: Force, field: int) -> Term:
     strength = scalar_function(force.expression)
+    radial = force.is_radial
 
     @kernel_function
-    def radial_term(sums, between):
-        if between.distance > 0:
-            value = strength(between.distance)
-            _add_along_difference(sums, field, between, value)
+    def term(sums, between):
+        size = between.distance if radial else between.length
+        if size > 0:
+            variable = between.distance if radial else between.cosine
+            _add_force(sums, field, between, strength(variable), radial)
 
-    @kernel_function
-    def angular_term(sums, between):
-        if between.length > 0:
-            _add_along_other(sums, field, between, strength(between.cosine))
-
-    return radial_term if force.is_radial else angular_term
+    return term
 
 
 def _basis_term(first: int, first_step: int) -> Term:
@@ -137,12 +127,12 @@ def _basis_term(first: int, first_step: int) -> Term:
             place = min(max(place, 0.0), float(last))
             knot = min(int(place), last - 1)
             later = place - knot
-            _add_along_difference(sums, first + knot, between, 1 - later)
-            _add_along_difference(sums, first + knot + 1, between, later)
+            _add_force(sums, first + knot, between, 1 - later, True)
+            _add_force(sums, first + knot + 1, between, later, True)
         if between.length > 0:
             step = int(np.floor((between.cosine + 1) / 2 * ANGLES))
             step = min(max(step, 0), ANGLES - 1)
-            _add_along_other(sums, first_step + step, between, 1.0)
+            _add_force(sums, first_step + step, between, 1.0, False)
 
     return term
 

@@ -56,7 +56,7 @@ from analysis.linearization.frame_results import (
 from analysis.statistics.division import ratio
 from analysis.structures.embedding_arrays import check_embedding
 from dynamics.errors import TrajectoryError
-from dynamics.forces import Force
+from dynamics.expressions import Expression
 from dynamics.particles.force_terms import TINY
 from dynamics.particles.integrator import field_weights
 from dynamics.particles.pair_list import PairList
@@ -134,8 +134,8 @@ def force_and_jacobian(
     )
 
 
-class _Geometry(NamedTuple):
-    """The places of all pair sums relative to each other."""
+class _PairSums(NamedTuple):
+    """Pair sums, and their places relative to each other."""
 
     apart: np.ndarray
     """(axis, pair, other pair) Difference to the other pair sum."""
@@ -150,25 +150,29 @@ class _Geometry(NamedTuple):
     cosine: np.ndarray
     """(pair, other pair)"""
 
+    @classmethod
+    def at(cls, points: np.ndarray) -> _PairSums:
+        """Those at some points (pair, axis)."""
+        points = np.where((points * points).sum(-1, keepdims=True) > TINY, points, 0.0)
+        apart = np.moveaxis(points[:, None] - points, -1, 0)
+        square = (apart * apart).sum(0)
+        distance = np.sqrt(square) * (square > TINY)
+        reach = ratio(1.0, np.linalg.norm(points, axis=-1), 0.0)
+        cosine = points @ points.T * reach[:, None] * reach
+        return cls(
+            apart,
+            distance,
+            ratio(1.0, distance, 0.0),
+            points * reach[:, None],
+            reach,
+            np.clip(cosine, -1.0, 1.0),
+        )
 
-def _geometry(points: np.ndarray) -> _Geometry:
-    """The geometry of pair sums (pair, axis)."""
-    points = np.where((points * points).sum(-1, keepdims=True) > TINY, points, 0.0)
-    apart = np.moveaxis(points[:, None] - points, -1, 0)
-    square = (apart * apart).sum(0)
-    distance = np.sqrt(square) * (square > TINY)
-    reach = ratio(1.0, np.linalg.norm(points, axis=-1), 0.0)
-    cosine = (
-        points @ points.T * reach[:, None] * reach
-    )  # its sign is that of the product
-    return _Geometry(
-        apart,
-        distance,
-        ratio(1.0, distance, 0.0),
-        points * reach[:, None],
-        reach,
-        np.clip(cosine, -1.0, 1.0),
-    )
+    def along_differences(self, strength: np.ndarray) -> np.ndarray:
+        """The sum over other pair sums of strength (pair, other pair) times the
+        direction of the difference, (pair, axis)."""
+        factor = strength * self.inverse
+        return np.stack([(factor * item).sum(-1) for item in self.apart], -1)
 
 
 class _PairLaw:
@@ -177,6 +181,7 @@ class _PairLaw:
     def __init__(self, settings: ParticleSettings, pairs: PairList) -> None:
         self.settings = settings
         self.forces = settings.forces
+        self.expressions = [force.expression for force in self.forces]
         self.pairs = pairs
         count = len(pairs.first)
         rows = np.arange(count)
@@ -195,76 +200,79 @@ class _PairLaw:
     def at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Force (token, axis) and Jacobian (token x axis, token x axis) at positions
         (token, axis)."""
-        geometry = _geometry(self.sums @ x)
-        strengths = [self._strength(force, geometry) for force in self.forces]
-        magnitude = np.array([np.abs(value).sum() for value, _ in strengths])
+        sums = _PairSums.at(self.sums @ x)
+        strengths = self._strengths(self.expressions, sums)
+        slopes = self._strengths([item.derivative() for item in self.expressions], sums)
+        magnitude = np.abs(strengths).sum((1, 2))
         weights = field_weights(magnitude, self.settings, self.pairs)
-        fields = [
-            self._field(force, value, geometry)
-            for force, (value, _) in zip(self.forces, strengths, strict=True)
-        ]
-        total = np.tensordot(weights, fields, 1)
-        jacobian = self._by_tokens(weights, strengths, geometry)
-        jacobian += self._by_balance(weights, magnitude, strengths, fields, geometry)
-        return total, jacobian
+        fields = self._fields(strengths, sums)
+        jacobian = self._by_tokens(weights, strengths, slopes, sums)
+        changes = self._magnitude_slopes(np.sign(strengths) * slopes, sums)
+        names = [force.name for force in self.forces]
+        for place, force in enumerate(self.forces):
+            is_balanced = self.settings.balance_of(force) == "magnitude"
+            if is_balanced and magnitude[place] > 0:
+                # weight = constant A / B has the slope (constant dA - weight dB) / B
+                change = (
+                    self.settings.constant_of(force)
+                    * changes[names.index(force.against)]
+                )
+                slope = (change - weights[place] * changes[place]) / magnitude[place]
+                jacobian += np.outer(fields[place], slope)
+        return np.tensordot(weights, fields, 1), jacobian
 
-    def _strength(
-        self, force: Force, geometry: _Geometry
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The strength of a force between all pair sums and its derivative, (pair,
-        other pair); 0 where it does not act."""
-        expression = force.expression
-        if force.is_radial:
-            variable, defined = geometry.distance, geometry.inverse > 0
-        else:
-            variable = geometry.cosine
-            defined = (geometry.reach[:, None] > 0) & (geometry.reach > 0)
-        defined = defined & self.acts[force.pairs]
-        value = np.where(defined, evaluate(expression, variable), 0.0)
-        slope = np.where(defined, evaluate(expression.derivative(), variable), 0.0)
-        return value, slope
-
-    def _field(
-        self, force: Force, strength: np.ndarray, geometry: _Geometry
+    def _strengths(
+        self, expressions: Sequence[Expression], sums: _PairSums
     ) -> np.ndarray:
-        """The field of a force on the tokens, (token, axis)."""
-        if not force.is_radial:
-            return self.moves.T @ (strength @ geometry.unit)
-        factor = strength * geometry.inverse
-        on_pairs = [(factor * item).sum(-1) for item in geometry.apart]
-        return self.moves.T @ np.stack(on_pairs, -1)
-
-    def _sum_strengths(
-        self,
-        weights: np.ndarray,
-        strengths: Sequence[tuple[np.ndarray, np.ndarray]],
-        radial: bool,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The weighted strength of all forces along the difference, or along the other,
-        and its derivative, (pair, other pair)."""
-        strength = np.zeros(self.acts["like"].shape)
-        slope = np.zeros_like(strength)
-        for force, weight, (one, its_slope) in zip(
-            self.forces, weights, strengths, strict=True
+        """An expression of each force between all pair sums, (force, pair, other pair);
+        0 where the force does not act."""
+        directed = (sums.reach[:, None] > 0) & (sums.reach > 0)
+        result = np.zeros((len(self.forces), *directed.shape))
+        for values, force, expression in zip(
+            result, self.forces, expressions, strict=True
         ):
-            if force.is_radial == radial:
-                strength += weight * one
-                slope += weight * its_slope
-        return strength, slope
+            defined = sums.inverse > 0 if force.is_radial else directed
+            acts = self.acts[force.pairs] & defined
+            variable = sums.distance if force.is_radial else sums.cosine
+            np.copyto(values, evaluate(expression, variable), where=acts)
+        return result
+
+    def _fields(self, strengths: np.ndarray, sums: _PairSums) -> np.ndarray:
+        """The field of each force on the tokens, (force, token, axis)."""
+        on_pairs = [
+            sums.along_differences(strength)
+            if force.is_radial
+            else strength @ sums.unit
+            for force, strength in zip(self.forces, strengths, strict=True)
+        ]
+        return self.moves.T @ np.stack(on_pairs)
+
+    def _magnitude_slopes(self, changes: np.ndarray, sums: _PairSums) -> np.ndarray:
+        """The derivative of the summed magnitude of each force by the positions,
+        (force, token, axis), from that of the magnitudes by distance or cosine."""
+        by_sums = []
+        for force, change in zip(self.forces, changes, strict=True):
+            if force.is_radial:
+                by_sums.append(sums.along_differences(change))
+            else:
+                along = (change * sums.cosine).sum(1)[:, None] * sums.unit
+                by_sums.append((change @ sums.unit - along) * sums.reach[:, None])
+        return 2 * self.sums.T @ np.stack(by_sums)  # each pair of pairs counts twice
 
     def _by_tokens(
         self,
         weights: np.ndarray,
-        strengths: Sequence[tuple[np.ndarray, np.ndarray]],
-        geometry: _Geometry,
+        strengths: np.ndarray,
+        slopes: np.ndarray,
+        sums: _PairSums,
     ) -> np.ndarray:
         """The Jacobian at constant weights."""
-        apart, _, inverse, unit, reach, cosine = geometry
-        strength, slope = self._sum_strengths(weights, strengths, radial=True)
-        push = strength * inverse
-        bend = (push - slope) * inverse**2
-        strength, slope = self._sum_strengths(weights, strengths, radial=False)
-        turn = strength * reach
+        apart, _, inverse, unit, reach, cosine = sums
+        radial = weights * [force.is_radial for force in self.forces]
+        push = np.tensordot(radial, strengths, 1) * inverse
+        bend = (push - np.tensordot(radial, slopes, 1)) * inverse**2
+        turn = np.tensordot(weights - radial, strengths, 1) * reach
+        slope = np.tensordot(weights - radial, slopes, 1)
         steer = slope * reach
         n = self.sums.shape[1]
         dim = len(apart)
@@ -285,51 +293,6 @@ class _PairLaw:
                 by_sum = between @ self.sums + own[:, None] * self.sums
                 result[:, one, :, other] = self.moves.T @ by_sum
         return result.reshape(n * dim, n * dim)
-
-    def _by_balance(
-        self,
-        weights: np.ndarray,
-        magnitude: np.ndarray,
-        strengths: Sequence[tuple[np.ndarray, np.ndarray]],
-        fields: Sequence[np.ndarray],
-        geometry: _Geometry,
-    ) -> np.ndarray:
-        """The part from weights w = constant A / B that are ratios of magnitudes: field
-        (constant dA/dx - w dB/dx) / B."""
-        result = np.zeros((fields[0].size,) * 2)
-        places = {force.name: place for place, force in enumerate(self.forces)}
-        for place, force in enumerate(self.forces):
-            is_balanced = self.settings.balance_of(force) == "magnitude"
-            if not is_balanced or not magnitude[place] > 0:
-                continue
-            against = places[force.against]
-            above, below = (
-                self._magnitude_slope(self.forces[item], *strengths[item], geometry)
-                for item in (against, place)
-            )
-            constant = self.settings.constant_of(force)
-            slope = (constant * above - weights[place] * below) / magnitude[place]
-            result += np.outer(fields[place].ravel(), slope.ravel())
-        return result
-
-    def _magnitude_slope(
-        self,
-        force: Force,
-        strength: np.ndarray,
-        slope: np.ndarray,
-        geometry: _Geometry,
-    ) -> np.ndarray:
-        """The derivative of the summed magnitude of a force by the positions, (token,
-        axis)."""
-        change = np.sign(strength) * slope
-        if force.is_radial:
-            change = change * geometry.inverse
-            by_sums = np.stack([(change * item).sum(-1) for item in geometry.apart], -1)
-        else:
-            unit = geometry.unit
-            along = (change * geometry.cosine).sum(1)[:, None] * unit
-            by_sums = (change @ unit - along) * geometry.reach[:, None]
-        return 2 * self.sums.T @ by_sums  # each pair of pairs counts twice
 
 
 # -------------------------------------------------------------------- normalised motion
