@@ -203,17 +203,17 @@ def linearized_exponents(
         particles   (1 - mean - y y^T / |y|²) (1 + step_size dF/dx) / s
         descent     1 - lr (H + the weight decay of each weight)
 
-    Raises SettingsError for other systems, optimizers, step rules and normalisations,
-    and for noise."""
+    Raises SettingsError for other systems, optimizers, step rules and
+    normalisations."""
     settings = read_settings(trajectory)
     frames = replay(trajectory, None, step, until)
     match settings:
-        case ParticleSettings(step_rule="force", variance="overall", temperature=0.0):
+        case ParticleSettings(step_rule="force", variance="overall"):
             derivatives = _particle_derivatives(frames, settings)
         case ModularSettings(optimizer="sgd", momentum=0.0):
             derivatives = _descent_derivatives(frames, settings)
         case _:
-            allowed = "particles without noise, with step_rule force and variance overall, or CA's"
+            allowed = "particles with step_rule force and variance overall, or CA's"
             allowed += " network with the optimizer sgd without momentum"
             raise SettingsError("trajectory", trajectory.attrs["system"], allowed)
     runs, length = state_vectors(frames, 0).shape

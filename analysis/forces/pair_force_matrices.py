@@ -28,7 +28,11 @@ import numpy as np
 from dynamics import strengths
 from dynamics.forces import CA, Force, bare_forces
 from dynamics.kernels import lane_functions
-from dynamics.kernels.compiling import cached_kernel, kernel_function
+from dynamics.kernels.compiling import (
+    cached_kernel,
+    kernel_function,
+    variant_function,
+)
 from dynamics.particles import (
     ForceFields,
     ParticleSystem,
@@ -95,32 +99,39 @@ def _add_force(sums, field, between, strength, radial):
     magnitude[field] += abs(strength)
 
 
-Term = Callable[..., None]
-"""A compiled function of sums and of two pair sums that adds one force or several."""
+class _Term(NamedTuple):
+    """The addition of one force or several."""
+
+    add: Callable[..., None]
+    """A compiled function of sums and of two pair sums."""
+    variant: str
+    """Text that determines it."""
 
 
-def _force_term(force: Force, field: int) -> Term:
+def _force_term(force: Force, field: int) -> _Term:
     strength = scalar_function(force.expression)
     radial = force.is_radial
+    variant = f"{field} {force.along} {force.strength}"
 
-    @kernel_function
+    @variant_function(variant)
     def term(sums, between):
         size = between.distance if radial else between.length
         if size > 0:
             variable = between.distance if radial else between.cosine
             _add_force(sums, field, between, strength(variable), radial)
 
-    return term
+    return _Term(term, variant)
 
 
-def _basis_term(first: int, first_step: int) -> Term:
+def _basis_term(first: int, first_step: int) -> _Term:
     """The basis functions of the distance, from field `first` on, and of the cosine,
     from `first_step` on."""
     least = float(DISTANCES[0])
     spacing = float(np.log(DISTANCES[1] / least))
     last = len(DISTANCES) - 1
+    variant = f"{first} {first_step}"
 
-    @kernel_function
+    @variant_function(variant)
     def term(sums, between):
         if between.distance > 0:
             place = np.log(between.distance / between.unit / least) / spacing
@@ -134,20 +145,23 @@ def _basis_term(first: int, first_step: int) -> Term:
             step = min(max(step, 0), ANGLES - 1)
             _add_force(sums, first_step + step, between, 1.0, False)
 
-    return term
+    return _Term(term, variant)
 
 
-def _join_terms(first: Term, second: Term) -> Term:
-    @kernel_function
+def _join_terms(first: _Term, second: _Term) -> _Term:
+    add_first, add_second = first.add, second.add
+    variant = f"{first.variant}; {second.variant}"
+
+    @variant_function(variant)
     def term(sums, between):
-        first(sums, between)
-        second(sums, between)
+        add_first(sums, between)
+        add_second(sums, between)
 
-    return term
+    return _Term(term, variant)
 
 
 @kernel_function
-def _no_term(sums, between):
+def _add_nothing(sums, between):
     pass
 
 
@@ -163,7 +177,7 @@ def _law_matrices(forces: tuple[Force, ...]) -> Callable[..., Any]:
                 for field, force in enumerate(forces)
                 if force.acts_between(kind)
             ],
-            _no_term,
+            _Term(_add_nothing, "nothing"),
         )
         for kind in ("like", "unlike")
     )
@@ -180,7 +194,7 @@ def _basis_matrices() -> Callable[..., Any]:
 
 
 def _force_matrices(
-    like: Term, unlike: Term, fields: int, variant: str
+    like: _Term, unlike: _Term, fields: int, variant: str
 ) -> Callable[..., Any]:
     """The compiled matrices of forces between like and between unlike pairs.
 
@@ -188,6 +202,8 @@ def _force_matrices(
     token, token) and magnitudes (field,) from the products of embedding vectors,
     (token, token). residue: the modular sum of each pair. Pair ij is acted on by the
     pairs start[ij] to stop[ij] - 1. unit: the unit of length of the basis."""
+
+    add_like, add_unlike = like.add, unlike.add
 
     @cached_kernel(lane_functions, strengths, variant=variant)
     def matrices(gram, first, second, residue, start, stop, unit):
@@ -225,9 +241,9 @@ def _force_matrices(
                     cosine = min(max(cosine, -1.0), 1.0)
                 between = _Between(k, m, distance, length, cosine, unit)
                 if residue[ij] == residue[km]:
-                    like((row, total, magnitude), between)
+                    add_like((row, total, magnitude), between)
                 else:
-                    unlike((row, total, magnitude), between)
+                    add_unlike((row, total, magnitude), between)
             for field in range(fields):
                 for token in (i, j):  # a pair of equal tokens acts twice on it
                     result[field, token] += row[field]

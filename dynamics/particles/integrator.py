@@ -101,6 +101,19 @@ def integrator_parameters(
     )
 
 
+def field_weights(
+    magnitude: np.ndarray, settings: ParticleSettings, pairs: PairList
+) -> np.ndarray:
+    """The factor of each field of the settings' law in the total force, its constant
+    times its balance: (force, ...), from the summed magnitudes of `ForceFields`."""
+    count = len(magnitude)
+    rows = magnitude.reshape(count, -1).T[..., None]
+    blocks = pair_forces.to_blocks(rows).reshape(-1, count, LANES_64)
+    factors = field_factors(blocks, integrator_parameters(settings, pairs))
+    of_rows = pair_forces.from_blocks(factors, len(rows), 1, 1)
+    return of_rows[..., 0, 0].T.reshape(magnitude.shape)
+
+
 # ---------------------------------------------------- one step of a block of eight runs
 
 
@@ -124,25 +137,24 @@ def _balance_weight(field, magnitude, params):
 
 
 @kernel_function
-def _store_weights(magnitude, weights, params):
-    """Write the factor of each field in the total force, its constant times its
-    balance, to weights (field x lane)."""
+def _store_factors(magnitude, params, factors):
+    """Store the constant times the weight of each force, (force x lane)."""
     for field in range(len(magnitude)):
         weight = _balance_weight(field, magnitude, params)
-        store_scalars(weights, field, weight * scalars(params.constants[field]))
+        store_scalars(factors, field, weight * scalars(params.constants[field]))
 
 
 @kernel_function
-def _sum_balanced_fields(force, magnitude, weights, pairs, params, axes):
+def _sum_balanced_fields(force, magnitude, factors, pairs, params, axes):
     """Overwrite the first field with the balanced sum of all fields; return its squared
-    norm for each lane. weights: (field x lane), overwritten."""
-    _store_weights(magnitude, weights, params)
+    norm for each lane. factors: (field x lane), overwritten."""
+    _store_factors(magnitude, params, factors)
     square = scalars(0.0)
     for i in range(pairs.n):
-        total = load_vectors(force[0], i, axes) * load_scalars(weights, 0)
+        total = load_vectors(force[0], i, axes) * load_scalars(factors, 0)
         for field in range(1, len(force)):
-            weight = load_scalars(weights, field)
-            total += load_vectors(force[field], i, axes) * weight
+            factor = load_scalars(factors, field)
+            total += load_vectors(force[field], i, axes) * factor
         square += dot(total, total)
         store_vectors(force[0], i, total)
     return square
@@ -226,11 +238,11 @@ def _apply_forces(
     """Write the total force at x to force[0] and, if `moving`, take one step along it
     in place.
 
-    working: arrays for the positions after the step and for the weights of the fields.
+    working: arrays for the positions after the step and for the factors of the fields.
     Runs that diverge in this step keep their positions.
     """
-    moved, weights = working
-    square = _sum_balanced_fields(force, magnitude, weights, pairs, params, axes)
+    moved, factors = working
+    square = _sum_balanced_fields(force, magnitude, factors, pairs, params, axes)
     if not moving:
         store_scalars(track[FORCE_NORM], 0, square_root(square))
         return
@@ -374,26 +386,10 @@ def normalise_blocks(blocks, n, variance, axes):
 
 
 @cached_kernel(pair_forces, pair_list, simd, settings)
-def _store_weights_of_blocks(magnitude, weights, params):
-    """`_store_weights` for magnitude (block, field, lane) and weights (block, field x
-    lane)."""
+def field_factors(magnitude, params):
+    """The factors with which the fields add up to the total force: constant times
+    weight. magnitude, and the result: (block, force, lane)."""
+    factors = np.empty(magnitude.shape)
     for block in range(len(magnitude)):
-        _store_weights(magnitude[block], weights[block], params)
-
-
-def field_weights(
-    magnitude: np.ndarray, settings: ParticleSettings, pairs: PairList
-) -> np.ndarray:
-    """The factor of each field of the settings' law in the total force, its constant
-    times its balance: (force, ...), from the summed magnitudes of `ForceFields`."""
-    count = len(magnitude)
-    rows = magnitude.reshape(count, -1).T[..., None]
-    blocks = pair_forces.to_blocks(rows)
-    weights = np.empty_like(blocks)
-    _store_weights_of_blocks(
-        blocks.reshape(len(blocks), count, LANES_64),
-        weights,
-        integrator_parameters(settings, pairs),
-    )
-    of_rows = pair_forces.from_blocks(weights, len(rows), count, 1)
-    return of_rows[..., 0].T.reshape(magnitude.shape)
+        _store_factors(magnitude[block], params, factors[block].reshape(-1))
+    return factors
