@@ -42,6 +42,8 @@ from dynamics import (
 from dynamics import settings as table
 from dynamics import system as registry
 from dynamics.errors import Interrupted
+from dynamics.forces import CA, law_json
+from dynamics.law_files import LAW_ATTRIBUTE
 from dynamics.recording import recording
 from dynamics.settings import SYSTEM_MODULES_VARIABLE, ParticleSettings, SettingsError
 from dynamics.sweeps import load_script
@@ -251,6 +253,10 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
         options = sweep_command_options(table.SETTINGS_CLASSES)
     else:
         options = arguments_of(program)
+    if "--law" in arguments:
+        path = pathlib.Path(arguments[arguments.index("--law") + 1])
+        path.parent.mkdir()
+        xr.Dataset(attrs={LAW_ATTRIBUTE: law_json(CA)}).to_netcdf(path)
     monkeypatch.setattr("sys.argv", [program, *arguments])
     if not arguments and page != "README.md":  # it is spoken of
         return
