@@ -196,17 +196,16 @@ def _basis_matrices() -> Callable[..., Any]:
 def _force_matrices(
     like: _Term, unlike: _Term, fields: int, variant: str
 ) -> Callable[..., Any]:
-    """The compiled matrices of forces between like and between unlike pairs.
-
-    matrices(gram, first, second, residue, start, stop, unit) returns matrices (field,
-    token, token) and magnitudes (field,) from the products of embedding vectors,
-    (token, token). residue: the modular sum of each pair. Pair ij is acted on by the
-    pairs start[ij] to stop[ij] - 1. unit: the unit of length of the basis."""
-
+    """The compiled matrices of forces between like and between unlike pairs."""
     add_like, add_unlike = like.add, unlike.add
 
     @cached_kernel(lane_functions, strengths, variant=variant)
     def matrices(gram, first, second, residue, start, stop, unit):
+        """Matrices (field, token, token) and magnitudes (field,) from the products of
+        embedding vectors, (token, token).
+
+        residue: the modular sum of each pair. Pair ij is acted on by the pairs
+        start[ij] to stop[ij] - 1. unit: the unit of length of the basis."""
         n = len(gram)
         count = len(first)
         result = np.zeros((fields, n, n))
