@@ -32,7 +32,5 @@ from .hidden_weights import mean_weight_measures as mean_weight_measures
 from .hidden_weights import measure_weights as measure_weights
 from .hidden_weights import train_at_weight_decays as train_at_weight_decays
 from .hidden_weights import weight_rows as weight_rows
-from .law_words import LawWords as LawWords
-from .law_words import law_words as law_words
 from .pair_force_matrices import simulate_in_any_dimension as simulate_in_any_dimension
 from .potentials import potential as potential

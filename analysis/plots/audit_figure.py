@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.forces import law_words
+from analysis.forces.law_words import law_words
 from analysis.panels import colours
 from analysis.plots.curves import plot_quartile_band
 from analysis.plots.figure_files import in_style, new_panels
