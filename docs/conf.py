@@ -55,13 +55,14 @@ html_theme = "pydata_sphinx_theme"
 html_show_sourcelink = False
 html_static_path = [
     "_static",
+    "../analysis/explorer/particle_law.js",
     "../analysis/explorer/particle_starts.js",
     "../analysis/explorer/particles.js",
     "../analysis/explorer/story_data.js",
     "../analysis/explorer/story.js",
 ]
 html_css_files = ["site.css"]
-html_js_files = ["particle_starts.js", "particles.js"]
+html_js_files = ["particle_law.js", "particle_starts.js", "particles.js"]
 html_theme_options = {
     "header_links_before_dropdown": 8,
     "navbar_persistent": ["search-button"],

@@ -3,10 +3,13 @@
 This module imports only the standard library."""
 
 import dataclasses
+import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from dynamics.forces import law_json
 from dynamics.settings import (
     HASH_SEPARATOR,
     ModularSettings,
@@ -15,6 +18,14 @@ from dynamics.settings import (
     SparseSettings,
     TransformerSettings,
 )
+
+EXPRESSIONS = ("attraction", "repulsion", "alignment")
+"""Settings that are expressions."""
+MAX_EXPRESSION = 40
+"""Number of characters of an expression in words."""
+MAX_FORCES = 3
+"""Number of parts of a law in words."""
+_TABLE = re.compile(r"interp\([^][]*, \[([^][]*)\], \[[^][]*\]\)")
 
 TASKS = {
     SparseSettings.system: "sparse modular addition",
@@ -72,7 +83,8 @@ def setting_texts(
 
     settings: of the same class; only an equation has the values of all. always: names
     and their symbols. form: "weight decay 0.5" in words, as the equation "weight decay
-    = 0.5, 1", as the option "--weight-decay 0.5", or as code, "weight_decay=0.5"."""
+    = 0.5, 1", as the option "--weight-decay 0.5" of a shell, or as code,
+    "weight_decay=0.5". Words and equations shorten laws and long expressions."""
     symbols = always or {}
     texts = []
     fields = {field.name: field.default for field in dataclasses.fields(settings[0])}
@@ -83,17 +95,58 @@ def setting_texts(
         if form == "code":
             texts.append(f"{name}={values[name][0]!r}")
         elif form == "option":
-            value = str(values[name][0]).split(HASH_SEPARATOR)[0]
-            texts.append(f"--{name.replace('_', '-')} {value}")
+            texts.append(_as_option(name, values[name][0]))
         elif form == "words":
             texts.append(_in_words(name, word, values[name][0]))
         elif name in symbols or not name.startswith("start"):
             items = [
-                f"{value:g}" if isinstance(value, int | float) else str(value)
+                f"{value:g}"
+                if isinstance(value, int | float)
+                else _short_text(name, value)
                 for value in dict.fromkeys(values[name])
             ]
             texts.append(f"{word} = {', '.join(items)}")
     return texts
+
+
+def short_expression(text: str) -> str:
+    """An expression of a strength, in which a table is "table of 16 points", and of
+    which the beginning stands for the whole if it is long.
+
+    >>> short_expression("2*interp(r, [0, 1, 2], [3, 1, 0])")
+    '2*table of 3 points'
+    """
+    found = 1
+    while found:
+        text, found = re.subn(_TABLE, _table_in_words, text)
+    if len(text) <= MAX_EXPRESSION:
+        return text
+    return f"{text[: MAX_EXPRESSION - 1]}…"
+
+
+def _table_in_words(table: re.Match[str]) -> str:
+    return f"table of {table[1].count(',') + 1} points"
+
+
+def _short_text(name: str, value: Any) -> str:
+    """The value of a setting in a few words."""
+    if name in EXPRESSIONS:
+        return short_expression(value)
+    if name != "law":
+        return str(value)
+    forces = [force.name for force in value] or ["CA"]
+    if len(forces) > MAX_FORCES:
+        forces[MAX_FORCES - 1 :] = [f"{len(forces) - MAX_FORCES + 1} more"]
+    return " + ".join(forces)
+
+
+def _as_option(name: str, value: Any) -> str:
+    """A setting as an option of a shell's command line."""
+    text = str(value).split(HASH_SEPARATOR)[0]
+    if name == "law":
+        text = law_json(value) if value else ""
+    joint = "=" if text.startswith("-") else " "
+    return f"--{name.replace('_', '-')}{joint}{shlex.quote(text)}"
 
 
 def _in_words(name: str, word: str, value: Any) -> str:
@@ -101,5 +154,6 @@ def _in_words(name: str, word: str, value: Any) -> str:
         return f"from {Path(value.split(HASH_SEPARATOR)[0]).stem}"
     if isinstance(value, bool):
         return word if value else f"no {word}"
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return f"{word} = {text}" if len(word) <= 3 else f"{word} {text}"
+    text = f"{value:g}" if isinstance(value, float) else _short_text(name, value)
+    is_symbol = len(word) <= 3 and name != "law"
+    return f"{word} = {text}" if is_symbol else f"{word} {text}"

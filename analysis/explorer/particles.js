@@ -1,6 +1,6 @@
 // The particles of CA section 6 in the plane, without Python: `Particles` computes, the element
-// <particle-view> shows them. Formulae and order of summation are those of dynamics/particles/pair_forces.py
-// and integrator.py with the default settings; a test compares both step by step.
+// <particle-view> shows them. The forces come from Python (particle_law.py); sums and steps are those of
+// dynamics/particles/pair_forces.py and integrator.py with the default settings. A test compares both step by step.
 "use strict";
 
 const TINY = 1e-280; // squared lengths up to this count as zero
@@ -10,8 +10,8 @@ const CIRCLE_RATIO = 1.2; // largest norm over smallest norm below which numbers
 const GRID_FRACTION = 0.2; // a grid has at most this fraction of imperfect pair sums (CA algorithm 2 counts them)
 
 class Particles {
-  // positions: [[x, y], ...] of the numbers 0 to N - 1, which are normalised first.
-  constructor(positions, {fa = 1, ga = 1, gr = 1, stepSize = 0.003} = {}) {
+  // positions: [[x, y], ...] of the numbers 0 to N - 1, which are normalised first. law: its forces (particle_law.py).
+  constructor(positions, {fa = 1, ga = 1, gr = 1, stepSize = 0.003, law = ParticleLaw} = {}) {
     Object.assign(this, {fa, ga, gr, stepSize, step: 0, n: positions.length});
     const n = this.n;
     this.pairs = [];
@@ -25,17 +25,16 @@ class Particles {
     }
     const count = this.pairs.length;
     this.residue = Uint16Array.from(this.pairs, ([i, j]) => (i + j) % n);
-    this.like = 0; // pairs of pair sums of equal class
+    let like = 0; // pairs of pair sums of equal class
     for (let c = 0; c < n; c++) {
       const size = this.classStart[c + 1] - this.classStart[c];
-      this.like += size * (size - 1) / 2;
+      like += size * (size - 1) / 2;
     }
-    this.unlike = count * (count - 1) / 2 - this.like;
+    const all = count * (count - 1) / 2;
+    this.counts = {like, unlike: all - like, all};
     this.sums = new Float64Array(2 * count);
     this.units = new Float64Array(2 * count);
-    // attraction, repulsion, alignment of like and of unlike pair sums
-    this.fields = Array.from({length: 4}, () => new Float64Array(2 * count));
-    this.strengths = [new Float64Array(count), new Float64Array(count)]; // of attraction and repulsion
+    this.forces = law.map((force) => ({...force, field: new Float64Array(2 * count), magnitude: new Float64Array(count)}));
     this.x = this.normalise(Float64Array.from(positions.flat()));
     this.addPairSums();
   }
@@ -68,55 +67,40 @@ class Particles {
     });
   }
 
-  // Add the forces between the pair sum q and those from `first` to before `end`, which are like or unlike it
-  // (CA equations 2 to 4), to the fields.
-  addForces(q, first, end, like) {
-    const {sums, units} = this, sign = like ? 1 : -1;
-    const field = this.fields[like ? 0 : 1], strength = this.strengths[like ? 0 : 1], alignment = this.fields[like ? 2 : 3];
-    const qx = sums[2 * q], qy = sums[2 * q + 1], ux = sign * units[2 * q], uy = sign * units[2 * q + 1];
-    for (let p = first; p < end; p++) {
-      const px = sums[2 * p], py = sums[2 * p + 1];
-      const dx = like ? qx - px : px - qx, dy = like ? qy - py : py - qy;
-      const square = dx * dx + dy * dy;
-      if (square > TINY) {
-        const factor = like ? 1 / Math.sqrt(square) : 1 / square;
-        const fx = dx * factor, fy = dy * factor;
-        field[2 * p] += fx; field[2 * p + 1] += fy;
-        field[2 * q] -= fx; field[2 * q + 1] -= fy;
-        strength[q] += like ? 1 : Math.sqrt(factor);
-      }
-      if (px * qx + py * qy > 0) {
-        alignment[2 * p] += ux; alignment[2 * p + 1] += uy;
-        alignment[2 * q] += sign * units[2 * p]; alignment[2 * q + 1] += sign * units[2 * p + 1];
-      }
-    }
+  // The constant of a force times its weight, which balances it with another force.
+  factorOf({constant, balance, against, magnitude, pairs}) {
+    const factor = typeof constant === "number" ? constant : this[constant];
+    const other = this.forces.find(({name}) => name === against);
+    const total = (sizes) => sizes.reduce((sum, value) => sum + value, 0);
+    const ratio = (above, below) => (below > 0 ? above / below : 0);
+    if (balance === "magnitude") return factor * ratio(total(other.magnitude), total(magnitude));
+    if (balance === "count") return factor * ratio(this.counts[other.pairs], this.counts[pairs]);
+    return factor;
   }
 
-  // The balanced force on every number: attraction and alignment of like pair sums, repulsion and
-  // alignment of unlike ones with weights that balance both kinds.
+  // The balanced force on every number.
   force() {
-    const {n, pairs, classStart, fields, strengths} = this;
-    for (const array of [...fields, ...strengths]) array.fill(0);
+    const {n, pairs, classStart, forces} = this;
+    const [like, unlike] = ["like", "unlike"].map((kind) => forces.filter((force) => [kind, "all"].includes(force.pairs)));
+    for (const {field, magnitude} of forces) { field.fill(0); magnitude.fill(0); }
     for (let c = 0; c < n; c++) {
-      for (let q = classStart[c]; q < pairs.length; q++) {
-        const like = q < classStart[c + 1];
-        this.addForces(q, classStart[c], like ? q : classStart[c + 1], like);
+      for (let q = classStart[c]; q < classStart[c + 1]; q++) {
+        for (const {add, field, magnitude} of unlike) magnitude[q] += add(q, 0, classStart[c], this, field);
+        for (const {add, field, magnitude} of like) magnitude[q] += add(q, classStart[c], q, this, field);
       }
     }
-    const onNumbers = fields.map((field) => {
-      const total = new Float64Array(2 * n);
-      pairs.forEach(([i, j], k) => {
-        for (const number of [i, j]) { // the pair (i, i) acts twice on i
-          total[2 * number] += field[2 * k]; total[2 * number + 1] += field[2 * k + 1];
+    const total = new Float64Array(2 * n), onNumbers = new Float64Array(2 * n);
+    for (const force of forces) {
+      const {field} = force, factor = this.factorOf(force);
+      onNumbers.fill(0);
+      for (let k = 0; k < pairs.length; k++) {
+        for (const number of pairs[k]) { // the pair (i, i) acts twice on i
+          onNumbers[2 * number] += field[2 * k]; onNumbers[2 * number + 1] += field[2 * k + 1];
         }
-      });
-      return total;
-    });
-    const [attraction, repulsion] = strengths.map((strength) => strength.reduce((sum, value) => sum + 2 * value, 0));
-    const repulsionWeight = (repulsion > 0 ? attraction / repulsion : 0) * this.gr;
-    const unlikeWeight = (this.unlike > 0 ? this.like / this.unlike : 0) * this.fa;
-    return Float64Array.from(onNumbers[0], (value, k) => value * this.ga + onNumbers[1][k] * repulsionWeight
-      + onNumbers[2][k] * this.fa + onNumbers[3][k] * unlikeWeight);
+      }
+      for (let k = 0; k < 2 * n; k++) total[k] += factor * onNumbers[k];
+    }
+    return total;
   }
 
   // x <- normalise(x + step size * force)

@@ -25,6 +25,7 @@ import torch
 from analysis.committors import committor
 from analysis.committors.decision import FIRM, last_onset
 from analysis.explorer.live_run import embedding_structure
+from analysis.explorer.particle_law import law_script
 from analysis.forces import cosine_similarity
 from analysis.forces.audited_runs import read_audited_run
 from analysis.panels.transformer_panels import frequency_plane
@@ -314,5 +315,6 @@ def story_script() -> str:
 
 
 if __name__ == "__main__":
+    (FOLDER / "particle_law.js").write_text(law_script())
     (FOLDER / "particle_starts.js").write_text(particle_starts())
     (FOLDER / "story_data.js").write_text(story_script())

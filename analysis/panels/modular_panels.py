@@ -22,7 +22,7 @@ from analysis.panels.common_panels import (
     join_notes,
     plane_panel,
 )
-from analysis.panels.particle_panels import PairPanels, balanced_force_fields
+from analysis.panels.particle_panels import PairPanels
 from analysis.panels.recorded_weights import (
     VALUES_PER_BATCH,
     NetworkPanels,
@@ -34,7 +34,7 @@ from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import constant_attention_of
 from dynamics.networks.parameters import Weights
 from dynamics.networks.threads import single_torch_thread
-from dynamics.particles.pair_list import PairList, group_pairs
+from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import ParticleSettings
 from dynamics.tasks import training_pairs
 
@@ -110,10 +110,10 @@ class ModularPanels(NetworkPanels, PairPanels):
     # --------------------------------------------------------------------------- forces
 
     @functools.cached_property
-    def law(self) -> tuple[ParticleSettings, PairList]:
-        """Constants of the particle law, and the pairs that it sums over."""
+    def particles(self) -> ParticleSystem:
+        """Particles under CA's law, over the training pairs."""
         law = ParticleSettings(n=self.n, dim=self.dim)
-        return law, group_pairs(self.n, self.pairs[self.trained], twice=True)
+        return ParticleSystem(law, pairs=self.pairs[self.trained])
 
     def descent(self, frames: np.ndarray) -> np.ndarray:
         """-dL/dE of the training loss, (frame, token, axis) float64, computed in
@@ -137,7 +137,7 @@ class ModularPanels(NetworkPanels, PairPanels):
 
     def law_force(self, frames: np.ndarray) -> np.ndarray:
         """Force of the particle law, (frame, token, axis)."""
-        return balanced_force_fields(self.embedding[frames], *self.law).sum(axis=0)
+        return self.particles.force(self.embedding[frames])[0]
 
     # --------------------------------------------------------------------------- panels
 

@@ -4,7 +4,7 @@ forces on tokens.
 The map shows the residue of the nearest pair sum. A cross marks each grid imperfection,
 a pair sum whose nearest other pair sum has another residue. Of many pair sums, images
 show the density and the fraction of imperfections in each cell of the plane. The force
-is drawn in total and as its four fields (CA figures 1 to 5). The longest arrow of a
+is drawn in total and as the field of each force of the law (CA figures 1 to 5). The longest arrow of a
 frame has the same length in every frame; the curve of the norm shows the strength of
 the force. All values are dimensionless.
 
@@ -42,12 +42,11 @@ from analysis.panels.scene import (
 )
 from analysis.structures.circles_and_grids import imperfect_pair_sums
 from analysis.structures.projection import MAX_COORDINATE, Projection, fit_projection
-from dynamics.particles import fast_forces
-from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
-from dynamics.particles.pair_list import PairList
+from dynamics.forces import CA, Force
 from dynamics.particles.particle_system import ParticleSystem
 from dynamics.randomness import random_stream
-from dynamics.settings import ParticleSettings
+from dynamics.settings_text import short_expression
+from dynamics.strengths import evaluate
 from dynamics.tasks import all_pairs, modular_sum
 
 _MAP_OPACITY = 0.55
@@ -84,13 +83,27 @@ _FORCE_EXPLANATION = (
     "The force on every particle. It is small where the particles rest."
 )
 
-_FIELD_EXPLANATIONS = (
-    "The part of the force by which equal pair sums attract.",
-    "The part of the force by which different pair sums repel.",
-    "The part of the force that turns equal pair sums into one direction.",
-    "The part of the force that turns different pair sums into different directions.",
-)
-"""Of the fields `FIELD_NAMES`."""
+_ARRAY_NAMES = ("pair_sums", "classes", "crosses", "density", "imperfect_fraction")
+"""Names of arrays that panels of pair sums have; no field has one of them."""
+
+_SAMPLES = {
+    "difference": np.geomspace(1e-3, 10, 200),
+    "other": np.linspace(-1, 1, 201),
+}
+"""Distances and cosines at which the sign of a strength is seen, by the direction of the
+force."""
+
+_EFFECTS = {
+    "difference": {-1: "attract", 1: "repel"},
+    "other": {-1: "different directions", 1: "one direction"},
+}
+"""What a strength of each sign does, by the direction of the force."""
+
+_PAIRS_IN_WORDS = {
+    "like": "equal pair sums",
+    "unlike": "different pair sums",
+    "all": "all pair sums",
+}
 
 ARROW_LENGTH = 0.2
 """Length of a frame's longest arrow as a fraction of the embedding panel's width."""
@@ -136,39 +149,19 @@ def cell_sums(
     return sums.astype(np.float32)
 
 
-def balanced_force_fields(
-    embedding: np.ndarray, law: ParticleSettings, pairs: PairList
-) -> np.ndarray:
-    """The four force fields with their constants and balance: (..., token, axis) ->
-    (field, ..., token, axis).
-
-    Their sum is the force of `dynamics.particles.particle_system.ParticleSystem`, by the method
-    that `law` names."""
-    if law.method == "mesh":
-        force, magnitude = fast_forces.fast_force_fields(embedding, pairs, law.accuracy)
-    else:
-        force, magnitude = force_fields(embedding, pairs)
-    attraction, repulsion, like, unlike = magnitude
-    weights = [
-        np.full(attraction.shape, law.ga),
-        law.gr * _balance(law.repulsion_balance, attraction, repulsion, pairs),
-        np.full(attraction.shape, law.fa),
-        law.fa * _balance(law.alignment_balance, like, unlike, pairs),
-    ]
-    return np.stack(weights)[..., None, None] * force
-
-
-def _balance(
-    rule: str, like: np.ndarray, unlike: np.ndarray, pairs: PairList
-) -> np.ndarray:
-    """Weight of a field over unlike pairs: the ratio of summed magnitudes (...), the
-    ratio of pair counts, or 1."""
-    if rule == "magnitude":
-        return np.divide(like, unlike, out=np.zeros_like(like), where=unlike > 0)
-    ratio = 1.0
-    if rule == "count":
-        ratio = pairs.like / pairs.unlike if pairs.unlike else 0.0
-    return np.full(like.shape, ratio)
+def field_explanation(force: Force) -> str:
+    """What a force of a law does, in one sentence."""
+    constant = 1.0 if isinstance(force.constant, str) else force.constant
+    values = constant * evaluate(force.expression, _SAMPLES[force.along])
+    signs = [sign for sign in (-1, 1) if (sign * values > 0).any()]
+    effects = [_EFFECTS[force.along][sign] for sign in signs]
+    between = _PAIRS_IN_WORDS[force.pairs]
+    if not effects:
+        return f"A force between {between} that is zero."
+    words = " or ".join(effects)
+    if force.is_radial:
+        return f"The part of the force by which {between} {words}."
+    return f"The part of the force that turns {between} into {words}."
 
 
 def scaled_arrows(
@@ -436,10 +429,8 @@ class ParticlePanels(PairPanels):
         return self.as_map(np.stack(classes))
 
     def _fields(self, frames: np.ndarray) -> np.ndarray:
-        """The four force fields, (field, frame, token, axis)."""
-        return balanced_force_fields(
-            self.embedding[frames], self.system.settings, self.system.pairs
-        )
+        """The fields of the forces, (force, frame, token, axis)."""
+        return self.system.fields(self.embedding[frames])
 
     def force_arrows(self, frames: np.ndarray) -> np.ndarray:
         """Arrows of the force, (frame, arrow, 4)."""
@@ -539,6 +530,19 @@ class ParticlePanels(PairPanels):
         note = "background: nearest pair sum"
         return {"pair_sums": lambda: self.pair_panel(None, note, "grid imperfection")}
 
+    def field_panel(self, field: int, name: str) -> Panel:
+        """The field of one force of the law."""
+        force = self.system.settings.forces[field]
+        is_of_ca = force.strength in {item.strength for item in CA}
+        strength = "" if is_of_ca else f"strength {short_expression(force.strength)}"
+        return self.force_panel(
+            name,
+            name.replace("_", " "),
+            functools.partial(self.field_arrows, field),
+            join_notes(strength, "same scale as the other fields"),
+            field_explanation(force),
+        )
+
     def run_panels(self) -> RunPanels:
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
@@ -551,18 +555,14 @@ class ParticlePanels(PairPanels):
                 _FORCE_EXPLANATION,
             ),
         }
-        for field, name in enumerate(FIELD_NAMES):
-            panels[name] = functools.partial(
-                self.force_panel,
-                name,
-                name.replace("_", " "),
-                functools.partial(self.field_arrows, field),
-                "same scale as the other fields",
-                _FIELD_EXPLANATIONS[field],
-            )
-        panels |= common_panels.structure_panels(self.recorded)
-        panels |= common_panels.metric_panels(self.recorded)
-        return RunPanels(panels, _MAIN_PANELS)
+        curves = common_panels.structure_panels(
+            self.recorded
+        ) | common_panels.metric_panels(self.recorded)
+        for field, force in enumerate(self.system.settings.forces):
+            is_taken = force.name in {*panels, *curves, *_ARRAY_NAMES}
+            name = f"{force.name}_field" if is_taken else force.name
+            panels[name] = functools.partial(self.field_panel, field, name)
+        return RunPanels(panels | curves, _MAIN_PANELS)
 
 
 def build_particle_panels(recorded: RecordedRun) -> RunPanels:

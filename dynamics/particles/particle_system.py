@@ -35,6 +35,7 @@ from dynamics.particles.integrator import (
     IntegratorParameters,
     advance_kernel,
     apply_fields,
+    field_factors,
     integrator_parameters,
     normalise_blocks,
 )
@@ -220,6 +221,25 @@ class ParticleSystem:
         track = np.zeros((TRACK_ROWS, runs))
         total = self._run_kernel(embedding, 0, track, None)[1]
         return total.reshape(runs, n, dim), track[FORCE_NORM]
+
+    def fields(self, embedding: np.ndarray) -> np.ndarray:
+        """The fields of the forces of the law with their constants and weights, on
+        every particle of embeddings: (..., token, axis) -> (force, ..., token, axis).
+        Their sum is `force`."""
+        s = self.settings
+        if s.uses_mesh:
+            force, magnitude = fast_forces.fast_force_fields(
+                embedding, self.pairs, s.accuracy
+            )
+        else:
+            force, magnitude = pair_forces.force_fields(embedding, self.pairs, s.forces)
+        runs = magnitude.reshape(len(force), -1).T
+        blocks = pair_forces.to_blocks(runs[..., None])
+        factors = field_factors(
+            blocks.reshape(len(blocks), len(force), -1), self._parameters
+        )
+        factors = pair_forces.from_blocks(factors, len(runs), 1, 1)[..., 0, 0]
+        return force * factors.T.reshape(*magnitude.shape, 1, 1)
 
     def _run_kernel(
         self,

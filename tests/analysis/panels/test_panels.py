@@ -27,7 +27,6 @@ from analysis.panels.common_panels import (
     geometric_moving_mean,
 )
 from analysis.panels.particle_panels import (
-    balanced_force_fields,
     cell_sums,
     nearest_pair_classes,
 )
@@ -42,6 +41,7 @@ from analysis.transitions.loss_events import (
     trajectory_scalar,
 )
 from dynamics import TrajectoryError, all_pairs, simulate, training_pairs
+from dynamics.forces import Force
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import (
@@ -424,6 +424,8 @@ LAWS = {
     "no diagonal": {"diagonal": "none"},
     "two": {"n": 2},
     "mesh": {"fa": 2.0, "method": "mesh"},
+    "others": {"repulsion": "1/r**3", "alignment": "c > 0.5"},
+    "mesh by itself": {"n": 130},
 }
 
 
@@ -432,8 +434,52 @@ def test_fields_add_up_to_the_force(law, generator):
     settings = ParticleSettings(**{"n": 9, **law})
     system = ParticleSystem(settings)
     x = generator.standard_normal((5, settings.n, 2))
-    parts = balanced_force_fields(x, settings, system.pairs)
+    parts = system.fields(x)
+    assert parts.shape == (len(settings.forces), *x.shape)
     assert_allclose(parts.sum(axis=0), system.force(x)[0], atol=1e-9)
+    assert_allclose(system.fields(x.reshape(5, 1, -1, 2)), parts[:, :, None])
+
+
+OWN_LAW = (
+    Force("like_attraction", "like", "difference", "-exp(-r)", "ga"),
+    Force(
+        "force", "unlike", "difference", "1/r**3", 2.0, "magnitude", "like_attraction"
+    ),
+    Force("turn", "all", "other", "c - 0.5", "fa"),
+    Force("crosses", "all", "difference", "interp(r, [1, 2, 3], [0, -1, 0])", -0.1),
+)
+
+
+def test_every_force_of_a_law_has_a_panel():
+    trajectory = particles(law=OWN_LAW)
+    scene = scene_of(trajectory)
+    arrays = consistent(scene)
+    names = ["like_attraction", "force_field", "turn", "crosses_field"]
+    shown = [panel.name for panel in scene.panels]
+    assert shown[shown.index("force") + 1 :][: len(names)] == names
+    drawn = {name: arrays[name][..., 2:] - arrays[name][..., :2] for name in names}
+    x = trajectory["embedding"].values[0, [0, 6, 12]]
+    fields = ParticleSystem(ParticleSettings(n=7, law=OWN_LAW)).fields(x)
+    longest = np.linalg.norm(fields, axis=-1).max(axis=(0, 2))[:, None, None]
+    panel = one(scene, "embedding")
+    for name, field in zip(names, fields, strict=True):
+        expected = 0.2 * (panel.x[1] - panel.x[0]) * field / longest
+        assert_allclose(drawn[name], expected, atol=1e-4)
+    texts = {panel.name: (panel.explanation, panel.note) for panel in scene.panels}
+    assert texts["like_attraction"][0] == (
+        "The part of the force by which equal pair sums attract."
+    )
+    assert texts["turn"][0] == (
+        "The part of the force that turns all pair sums into different directions or"
+        " one direction."
+    )
+    assert texts["crosses_field"][0] == (
+        "The part of the force by which all pair sums repel."
+    )
+    assert texts["crosses_field"][1].startswith("strength table of 3 points; same")
+    assert scene.title.startswith(
+        "particles, N = 7, f_a = 1, law like_attraction + force + 2 more"
+    )
 
 
 def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
