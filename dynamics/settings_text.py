@@ -142,11 +142,16 @@ def _short_text(name: str, value: Any) -> str:
 
 def _as_option(name: str, value: Any) -> str:
     """A setting as an option of a shell's command line."""
-    text = str(value).split(HASH_SEPARATOR)[0]
+    option = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{option}" if value else f"--no-{option}"
     if name == "law":
-        text = law_json(value) if value else ""
+        return f"--law {shlex.quote(law_json(value))}"
+    if isinstance(value, tuple):
+        return " ".join([f"--{option}", *map(str, value)])
+    text = str(value).split(HASH_SEPARATOR)[0]
     joint = "=" if text.startswith("-") else " "
-    return f"--{name.replace('_', '-')}{joint}{shlex.quote(text)}"
+    return f"--{option}{joint}{shlex.quote(text)}"
 
 
 def _in_words(name: str, word: str, value: Any) -> str:

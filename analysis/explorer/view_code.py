@@ -10,7 +10,7 @@ from dynamics.settings import ModularSettings, ParticleSettings, TransformerSett
 
 _HEAD = (
     "from pathlib import Path\n\nfrom analysis import panels, plots\nfrom dynamics import"
-    " {names}\n\n"
+    " {names}\n"
 )
 _PICTURE = """
 scenes = [{scenes}]
@@ -59,7 +59,7 @@ def recorded_view_code(
     picture = _PICTURE.format(
         scenes=scenes, frames=frames, panels=list(panels), columns=shape
     )
-    return _HEAD.format(names="open_trajectory") + "".join(sources) + picture
+    return _HEAD.format(names="open_trajectory") + "\n" + "".join(sources) + picture
 
 
 def live_view_code(
@@ -83,4 +83,5 @@ def live_view_code(
     )
     picture = _PICTURE.format(scenes=scene, frames=at, panels=panels, columns="")
     head = _HEAD.format(names=f"{type(settings).__name__}, simulate")
-    return ("" if unchanged else CHANGED) + head + source + picture
+    forces = "from dynamics.forces import Force\n\n" if "Force(" in source else "\n"
+    return ("" if unchanged else CHANGED) + head + forces + source + picture
