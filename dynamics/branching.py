@@ -199,7 +199,9 @@ def branch(
         identity,
         schedule,
         seeds,
-        lambda received: state_at(source, seeds, step, received),
+        lambda received: continued_state(
+            system, state_at(source, seeds, step, received), seeds
+        ),
         out,
         overwrite,
         progress,
@@ -420,6 +422,13 @@ def states_at(
             with pacer.measure(step - state.step) as number:
                 state = system.advance(state, number)
         yield state
+
+
+def continued_state(system: System, state: State, seeds: np.ndarray) -> State:
+    """The state of runs with these seeds as a system with other settings continues it:
+    particles that had no noise get its seeds."""
+    with_noise = getattr(system, "with_noise", None)
+    return state if with_noise is None else with_noise(state, seeds)
 
 
 def _nearest_state(

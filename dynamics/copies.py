@@ -16,6 +16,7 @@ import xarray as xr
 from dynamics.branching import (
     branch_identity,
     changed_system,
+    continued_state,
     default_end,
     open_source,
     record_branch,
@@ -87,8 +88,9 @@ def branch_copies(
         Displace along this direction instead, by the size times the array: for a name
         of a variable of the state an array of its shape, or (run of the original, ...).
     reshuffle : bool
-        Give each copy mini-batches of its own; copies with the same number have the
-        same mini-batches whatever their displacement.
+        Give each copy mini-batches of its own or, of particles with a temperature,
+        noise of its own; copies with the same number have the same whatever their
+        displacement. By default a copy has those of its run.
     until : int, optional
         Last step. Default: as in `branch`.
     every : int, optional
@@ -206,8 +208,12 @@ class Perturbation:
                 allowed = f"shape {shapes[name]}, or with a leading axis of {runs} runs"
                 raise SettingsError("direction", f"{name} of shape {shape}", allowed)
         batches = getattr(self.system.settings, "batch", 0)
-        if self.reshuffle and (not batches or self.system.device != "cpu"):
-            allowed = "no value: only runs with mini-batches on a CPU are reshuffled"
+        chance = batches or getattr(self.system.settings, "temperature", 0)
+        if self.reshuffle and (not chance or self.system.device != "cpu"):
+            allowed = (
+                "no value: only runs with mini-batches or with a temperature on a CPU"
+                " are reshuffled"
+            )
             raise SettingsError("reshuffle", True, allowed)
 
     def digest(self) -> str:
@@ -229,6 +235,7 @@ class Perturbation:
             runs, rows = np.unique(table.of_run[at], return_inverse=True)
             seeds = self.source["seed"].values[runs]
             state = state_at(self.source, seeds, int(step), received)
+            state = continued_state(self.system, state, seeds)
             arrays = self.system.checkpoint(state)
             copies = {
                 name: values[rows] for name, values in arrays.items() if name != "step"
@@ -285,13 +292,16 @@ class Perturbation:
             positions = arrays["embedding"]
             positions[displaced] = self.system.normalise(positions[displaced])
         if self.reshuffle:
-            batch_seeds = [
-                random_stream(int(seed), f"copies/{step}/batches").integers(
+            name, stream = "batch_seeds", "batches"
+            if "noise_seed" in arrays:
+                name, stream = "noise_seed", "noise"
+            own_seeds = [
+                random_stream(int(seed), f"copies/{step}/{stream}").integers(
                     2**62, size=numbers
                 )
                 for seed in seeds
             ]
-            arrays["batch_seeds"] = np.concatenate(batch_seeds)[
+            arrays[name] = np.concatenate(own_seeds)[
                 np.repeat(np.arange(len(runs)) * numbers, count) + table.copy
             ]
 

@@ -3,15 +3,24 @@
 from typing import Any
 
 import param
-from bokeh.models import ColumnDataSource, CustomJS, Select, Slider, Spinner, Widget
+from bokeh.models import (
+    ColumnDataSource,
+    CustomJS,
+    Select,
+    Slider,
+    Spinner,
+    TextInput,
+    Widget,
+)
 
 from analysis.explorer.page_timer import is_page_pending
 from analysis.explorer.theme import text_div
+from dynamics.settings import SettingsError
 
 
 def setting_widget(settings: param.Parameterized, name: str) -> Widget:
-    """The control of a setting: a select for a choice, a field with buttons for an
-    integer, and a slider for another number."""
+    """The control of a setting: a select for a choice, a field for a text, a field with
+    buttons for an integer, and a slider for another number."""
     parameter = settings.param[name]
     choices = {str(value): value for value in getattr(parameter, "objects", ())}
 
@@ -24,6 +33,8 @@ def setting_widget(settings: param.Parameterized, name: str) -> Widget:
     if choices:
         options = list(zip(choices, parameter.names, strict=True))
         made = Select(options=options, **looks)
+    elif isinstance(parameter, param.String):
+        made = TextInput(**looks)
     else:
         low, high = parameter.bounds
         looks["step"] = parameter.step
@@ -36,7 +47,11 @@ def setting_widget(settings: param.Parameterized, name: str) -> Widget:
         if new is None:  # the field was emptied
             made.value = widget_value()
         else:
-            setattr(settings, name, choices.get(new, new))
+            try:
+                setattr(settings, name, choices.get(new, new))
+                made.title = parameter.label
+            except SettingsError as error:
+                made.title = f"{parameter.label}: {error.found} is not allowed"
 
     made.on_change("value", apply_value)
     settings.param.watch(lambda event: made.update(value=widget_value()), name)

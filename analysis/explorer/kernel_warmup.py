@@ -1,4 +1,4 @@
-"""Compilation of the particle kernels for a summation method and a number of
+"""Compilation of the particle kernels for a law, a summation method and a number of
 dimensions: about 15 s, once per machine.
 
 A separate process compiles them into Numba's cache, so that the page stays responsive.
@@ -6,57 +6,57 @@ A separate process compiles them into Numba's cache, so that the page stays resp
 
 import subprocess
 import sys
-from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.forces import bare_forces
 from dynamics.particles.particle_system import ParticleSystem
-from dynamics.settings import ParticleSettings, SumMethod
+from dynamics.settings import ParticleSettings
+from dynamics.settings_text import setting_texts
 
-
-class Kernels(NamedTuple):
-    """Which kernels a run needs: those for a number of dimensions and a method of
-    summation."""
-
-    dim: int
-    method: SumMethod
-
-
-_under_way: dict[Kernels, subprocess.Popen[bytes] | None] = {}
-"""Compilation processes; None if the kernels are ready."""
+_under_way: dict[ParticleSettings, subprocess.Popen[bytes] | None] = {}
+"""Compilation processes, by `settings_of_kernels`; None if the kernels are ready."""
 
 CODE = """
-import sys
-from analysis.explorer.kernel_warmup import Kernels, compile_kernels
-compile_kernels(Kernels(int(sys.argv[1]), sys.argv[2]))
+from analysis.explorer.kernel_warmup import compile_kernels
+from dynamics.forces import Force
+from dynamics.settings import ParticleSettings
+compile_kernels(ParticleSettings({settings}))
 """
 
 
-def kernels_of(n: int, dim: int) -> Kernels:
-    """The kernels that N particles need."""
-    uses_mesh = ParticleSettings(n=n, dim=dim).uses_mesh
-    return Kernels(dim, "mesh" if uses_mesh else "direct")
+def settings_of_kernels(settings: ParticleSettings) -> ParticleSettings:
+    """Settings of three particles that need the same kernels."""
+    return ParticleSettings(
+        n=3,
+        dim=settings.dim,
+        method="mesh" if settings.uses_mesh else "direct",
+        law=bare_forces(settings.forces),
+    )
 
 
-def kernels_ready(kernels: Kernels) -> bool:
+def kernels_ready(kernels: ParticleSettings) -> bool:
     """Whether kernels are ready; if not, their compilation is started."""
     if kernels not in _under_way:
         silent = subprocess.DEVNULL
-        command = [sys.executable, "-c", CODE, str(kernels.dim), kernels.method]
-        _under_way[kernels] = subprocess.Popen(
-            command, stdin=silent, stdout=silent, stderr=silent
+        code = CODE.format(settings=", ".join(setting_texts(kernels, form="code")))
+        process = subprocess.Popen(
+            [sys.executable, "-"], stdin=subprocess.PIPE, stdout=silent, stderr=silent
         )
-    process = _under_way[kernels]
-    return process is None or process.poll() is not None
+        assert process.stdin is not None
+        process.stdin.write(code.encode())
+        process.stdin.close()
+        _under_way[kernels] = process
+    under_way = _under_way[kernels]
+    return under_way is None or under_way.poll() is not None
 
 
-def mark_kernels_ready(kernels: Kernels) -> None:
+def mark_kernels_ready(kernels: ParticleSettings) -> None:
     """Note that kernels have run in this process."""
     _under_way[kernels] = None
 
 
-def compile_kernels(kernels: Kernels) -> None:
-    """Compile kernels by advancing particles."""
-    ParticleSystem(
-        ParticleSettings(n=3, dim=kernels.dim, method=kernels.method)
-    ).initial(np.array([0]))
+def compile_kernels(kernels: ParticleSettings) -> None:
+    """Compile kernels by computing a force."""
+    system = ParticleSystem(kernels)
+    system.force(system.normalise(np.eye(3, kernels.dim)[None]))

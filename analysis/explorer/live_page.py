@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import param
 from bokeh.document import Document
-from bokeh.models import Column, Row, UIElement
+from bokeh.models import Column, Row, UIElement, Widget
 
 from analysis.explorer.controls import StatusLine, setting_widget
 from analysis.explorer.live_figures import Chart, LiveCharts, LivePanel
@@ -34,6 +34,8 @@ class LivePage:
     sliders: type[param.Parameterized]
     """Fields of the run's settings, seed and pace."""
     chart_list: ClassVar[Sequence[Chart]]
+    widgets: dict[str, Widget]
+    """The controls of the settings, by name."""
 
     def __init__(self, document: Document, style: StyleName = "screen") -> None:
         """Raises MissingPackage if the run needs torch, which is missing."""
@@ -68,8 +70,8 @@ class LivePage:
     def controls(self) -> list[UIElement]:
         """The controls beside the panels."""
         names = (*self.setting_names, "pace")
-        widgets = [setting_widget(self.settings, name) for name in names]
-        return [*widgets, text_div(self.note, 12, "muted")]
+        self.widgets = {name: setting_widget(self.settings, name) for name in names}
+        return [*self.widgets.values(), text_div(self.note, 12, "muted")]
 
     # ------------------------------------------------------------ defined by subclasses
 
@@ -102,10 +104,13 @@ class LivePage:
 
     def apply_settings(self, *events: Any) -> None:
         """Apply changed settings; some restart the run."""
-        values = {name: getattr(self.settings, name) for name in self.setting_names}
-        if self.run.change_settings(**values):
+        if self.run.change_settings(**self.setting_values()):
             self.begin()
         self.player.request_frame()
+
+    def setting_values(self) -> dict[str, Any]:
+        """The settings of the run, and its seed, as the controls have them."""
+        return {name: getattr(self.settings, name) for name in self.setting_names}
 
     def begin(self) -> None:
         """Restart with the current settings."""

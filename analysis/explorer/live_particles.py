@@ -1,12 +1,13 @@
 """The tab of live particles: sliders for the forces, particles that can be dragged, and
 curves over time."""
 
+import dataclasses
 from functools import partial
 from typing import Any
 
 import numpy as np
 from bokeh.events import Pan, PanEnd, PanStart, PointEvent, Tap
-from bokeh.models import Row, Select, UIElement
+from bokeh.models import Div, Row, Select, UIElement
 from matplotlib.colors import to_rgb
 
 from analysis.explorer import kernel_warmup
@@ -22,7 +23,7 @@ from analysis.explorer.live_run import (
     embedding_structure,
 )
 from analysis.explorer.sliders import OPENING_SEED, PARTICLES, ParticleSliders
-from analysis.explorer.theme import make_button
+from analysis.explorer.theme import make_button, text_div
 from analysis.panels.colours import colour
 from analysis.panels.common_panels import EMBEDDING_EXPLANATION, token_points
 from analysis.panels.particle_panels import (
@@ -36,7 +37,9 @@ from analysis.panels.particle_panels import (
 from analysis.panels.scene import Arrows, Image, Points
 from analysis.structures.circles_and_grids import CIRCLE_RATIO
 from analysis.structures.projection import Projection, fit_projection
-from dynamics.settings import ParticleSettings
+from dynamics.forces import CA, CONSTANTS, law_from_json
+from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.settings_text import EXPRESSIONS
 from dynamics.tasks import all_pairs, modular_sum
 
 NUDGE_LENGTH = 0.1
@@ -88,6 +91,8 @@ class ParticlesPage(LivePage):
     )
     preparing = False
     """Whether kernels for changed settings are being compiled."""
+    refusal = ""
+    """Why the settings of the controls are not those of the run."""
     resuming = False
     """Whether the run goes on when they are."""
     drag_position: np.ndarray | None = None
@@ -97,6 +102,8 @@ class ParticlesPage(LivePage):
     run: ParticleRun
     token: Select
     """Control of the chosen particle."""
+    law_line: Div
+    """The forces of another law than CA's, and constants that have no control."""
     plot: LivePanel
     """Panel of the embedding."""
     dense: bool
@@ -127,7 +134,31 @@ class ParticlesPage(LivePage):
             for sign, name, direction in _DIRECTIONS
         ]
         *widgets, note = super().controls()
-        return [*widgets, Row(self.token, *buttons, css_classes=["arrow-keys"]), note]
+        self.law_line = text_div("", 12, "muted")
+        keys = Row(self.token, *buttons, css_classes=["arrow-keys"])
+        self.show_law_controls()
+        return [*widgets, self.law_line, keys, note]
+
+    def show_law_controls(self) -> None:
+        """Show the controls that the law has: constants that a force names, and
+        strengths of CA's forces or, of another law, a line about its forces."""
+        settings = self.run.settings
+        constants = {force.constant for force in settings.forces}
+        for name in CONSTANTS:
+            self.widgets[name].visible = name in constants
+        for name in EXPRESSIONS:
+            self.widgets[name].visible = not settings.law
+        self.widgets["law"].visible = False
+        fixed = [
+            f"{force.name} {force.constant:g}"
+            for force in settings.law
+            if not isinstance(force.constant, str)
+        ]
+        names = ", ".join(force.name for force in settings.law)
+        self.law_line.text = f"Forces: {names}." if names else ""
+        if fixed:
+            self.law_line.text += f" Fixed constants: {', '.join(fixed)}."
+        self.law_line.visible = bool(names)
 
     def begin(self) -> None:
         n = self.run.settings.n
@@ -187,17 +218,24 @@ class ParticlesPage(LivePage):
         """Apply changed settings: force constants at once; a change of N, D or the seed
         restarts the run.
 
-        A new N or D is applied once its kernels are compiled; then a run that was
+        A new N, D or law is applied once its kernels are compiled; then a run that was
         running goes on. If N is changed on the
         page, the step size becomes the usual one; an address gives both."""
         if self.player.timer.is_running and [event.name for event in events] == ["n"]:
             usual = round(usual_step_size(self.settings.n), 5)
             low, high = self.settings.param.step_size.bounds
             self.settings.step_size = min(max(usual, low), high)
-        kernels = kernel_warmup.kernels_of(self.settings.n, self.settings.dim)
-        current = kernel_warmup.kernels_of(self.run.settings.n, self.run.settings.dim)
+        values = self.setting_values()
+        seed = values.pop("seed")
+        wanted = dataclasses.replace(self.run.settings, **values)
+        kernels = kernel_warmup.settings_of_kernels(wanted)
+        current = kernel_warmup.settings_of_kernels(self.run.settings)
         if kernels == current or kernel_warmup.kernels_ready(kernels):
-            super().apply_settings()
+            is_known = kernels == current and wanted.forces == CA
+            self.refusal = "" if is_known else why_refused(wanted, seed)
+            if not self.refusal:
+                super().apply_settings()
+                self.show_law_controls()
             kernel_warmup.mark_kernels_ready(kernels)
             if self.resuming and self.player.timer.is_running:
                 self.player.start()
@@ -211,6 +249,14 @@ class ParticlesPage(LivePage):
                     self.apply_settings_when_compiled, _COMPILE_CHECK_INTERVAL
                 )
         self.player.request_frame()
+
+    def setting_values(self) -> dict[str, Any]:
+        """The settings of the run and its seed; a law replaces CA's strengths."""
+        values = super().setting_values()
+        law = law_from_json(values["law"] or "[]")
+        if law:
+            values |= {name: getattr(PARTICLES, name) for name in EXPRESSIONS}
+        return values | {"law": law}
 
     def apply_settings_when_compiled(self) -> None:
         """Apply the settings if their kernels are compiled, or else wait again."""
@@ -282,6 +328,8 @@ class ParticlesPage(LivePage):
         settings = self.settings
         if self.preparing:
             return f"; N = {settings.n}, D = {settings.dim}: kernels are being compiled"
+        if self.refusal:
+            return f"; {self.refusal}"
         usual = usual_step_size(n)
         if self.run.settings.step_size <= LARGE_STEP * usual:
             return ""
@@ -343,6 +391,15 @@ class ParticlesPage(LivePage):
         position = self.run.embedding[token]
         position = position + (place - position @ plane.basis.T) @ plane.basis
         self.run.place_particle(token, position, others)
+
+
+def why_refused(settings: ParticleSettings, seed: int) -> str:
+    """Why particles do not start with these settings; nothing if they do."""
+    try:
+        ParticleRun(settings, seed)
+    except SettingsError as error:
+        return str(error)
+    return ""
 
 
 def usual_step_size(n: int) -> float:

@@ -89,14 +89,31 @@ class LiveRun:
         elif after != before:
             arrays = self.system.checkpoint(self.state)
             self.system = create_system(after, "cpu")
-            self.state = self.system.restore(arrays)
+            self.state = self.continued(self.system.restore(arrays))
         return restarts
+
+    def continued(self, state: Any) -> Any:
+        """The state of a run that goes on with other settings."""
+        return state
 
 
 class ParticleRun(LiveRun):
     """One run of the particle system."""
 
-    immediate_settings = ("fa", "ga", "gr", "step_size")
+    immediate_settings = (
+        "fa",
+        "ga",
+        "gr",
+        "attraction",
+        "repulsion",
+        "alignment",
+        "law",
+        "temperature",
+        "step_size",
+    )
+
+    def continued(self, state: Any) -> Any:
+        return self.system.with_noise(state, np.array([self.seed]))
 
     @property
     def embedding(self) -> np.ndarray:

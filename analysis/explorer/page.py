@@ -163,7 +163,7 @@ class Page:
             except MissingPackage as error:
                 self.made[name] = _message_tab(f"{error}")
             if name == "particles":
-                arguments = arguments or self.reached
+                arguments = arguments or self.reached or self._shown_particles()
             settings = self.made[name].settings
             settings.param.watch(
                 self._write_address, url_state.url_setting_names(settings)
@@ -179,6 +179,11 @@ class Page:
         self.body.children = [tab.layout]
         tab.show()
         self._write_address()
+
+    def _shown_particles(self) -> dict[str, list[bytes]]:
+        """Settings of the recorded particles that are shown."""
+        runs = self.made.get("runs")
+        return runs.particle_arguments() if isinstance(runs, RunsPage) else {}
 
     def _answer(self, question: str, *values: Any) -> None:
         """Answer the page's script: Python was asked for, the story reached a setting,

@@ -13,9 +13,10 @@ from analysis.explorer.catalogue import RunEntry, first_run
 from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.run_selector import RunSelector
 from analysis.explorer.screen import Screen, time_bar
+from analysis.explorer.sliders import ParticleSliders
 from analysis.explorer.streaming import BufferStream
 from analysis.explorer.theme import STACKED, notice_div, text_div
-from analysis.explorer.url_state import printable_text
+from analysis.explorer.url_state import as_text, printable_text
 from analysis.explorer.view_code import RecordedView, recorded_view_code
 from analysis.explorer.view_settings import (
     NO_CHOICE,
@@ -28,7 +29,9 @@ from analysis.panels.limits import common_panel_names
 from analysis.panels.style import StyleName, style_in_use
 from analysis.statistics.run_success import evaluation_split
 from dynamics.errors import TrajectoryError
-from dynamics.settings import SettingsError
+from dynamics.forces import law_json
+from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.trajectory.schema import read_settings
 
 
 class RunsPage:
@@ -104,6 +107,21 @@ class RunsPage:
         shared = common_panel_names(screen.scenes)
         panels = [name for name in screen.panels if name in shared]
         return recorded_view_code(views, panels, parse_axes(s.axes), columns)
+
+    def particle_arguments(self) -> dict[str, list[bytes]]:
+        """Settings and seed of the run that is shown, if it is of particles, as an
+        address of live particles has them."""
+        s = self.settings
+        if self.screen is None:
+            return {}
+        opened = self.files.opened(s.file)
+        settings = read_settings(opened.trajectory)
+        if not isinstance(settings, ParticleSettings):
+            return {}
+        values = {**vars(settings), "seed": opened.entries[s.run].seed}
+        values["law"] = law_json(settings.law) if settings.law else ""
+        names = [name for name in ParticleSliders.param if name in values]
+        return {name: [as_text(values[name]).encode()] for name in names}
 
     def _follow_step(self, attribute: str, old: list[float], new: list[float]) -> None:
         """Take the step that the browser shows."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import param
 
+from dynamics.expressions import parse_expression
+from dynamics.forces import VARIABLES, law_from_json
 from dynamics.settings import ModularSettings, ParticleSettings, TransformerSettings
 
 PARTICLES = ParticleSettings()
@@ -36,12 +38,32 @@ def _pace(value: float, unit: str, counts: Sequence[float]) -> Any:
     return param.Selector(default=value, objects=choices, label="pace")
 
 
+class LawText(param.String):
+    """Text that is part of a law. A text that is not allowed raises SettingsError."""
+
+    only_if_changed = True
+    """Whether an address has it only if it is not the default."""
+
+    def _validate_value(self, val: Any, allow_None: bool) -> None:
+        super()._validate_value(val, allow_None)
+        if self.name == "law":
+            law_from_json(val or "[]")
+        elif self.name is not None:
+            direction = "other" if self.name == "alignment" else "difference"
+            parse_expression(val, VARIABLES[direction], self.name)
+
+
 class ParticleSliders(param.Parameterized):
     """Settings of the page of particles."""
 
     fa = _number(PARTICLES.fa, 0, 5, 0.1, "alignment f_a")
     gr = _number(PARTICLES.gr, 0, 5, 0.1, "repulsion g_r")
     ga = _number(PARTICLES.ga, 0, 5, 0.1, "attraction g_a")
+    attraction = LawText(PARTICLES.attraction, label="attraction of r")
+    repulsion = LawText(PARTICLES.repulsion, label="repulsion of r")
+    alignment = LawText(PARTICLES.alignment, label="alignment of c")
+    law = LawText("", label="law as JSON")
+    temperature = _number(PARTICLES.temperature, 0, 1, 0.001, "temperature T")
     step_size = _number(PARTICLES.step_size, 0.00001, 0.02, 0.00001, "step size")
     n = _number(PARTICLES.n, 2, 199, 1, "particles N")
     dim = _number(PARTICLES.dim, 1, 8, 1, "dimensions D")

@@ -46,6 +46,8 @@ def read_url_state(
                 parameter = settings.param[name]
                 try:
                     setattr(settings, name, _parse(parameter, text))
+                except SettingsError as refusal:
+                    error = printable_text(str(refusal.found)), refusal.allowed
                 except ValueError:  # no number, or refused by the parameter itself
                     error = printable_text(text), _allowed_values(parameter)
             if error:
@@ -54,14 +56,23 @@ def read_url_state(
 
 
 def url_query(settings: param.Parameterized, first: Mapping[str, str]) -> str:
-    """The query string of an address: `first`, then all settings that have a value."""
+    """The query string of an address: `first`, then all settings that have a value,
+    of parts of a law those that are not the default."""
     values = settings.param.values()
-    names = url_setting_names(settings)
-    words = {name: _as_text(values[name]) for name in names if values[name] is not None}
+    words = {
+        name: as_text(values[name])
+        for name in url_setting_names(settings)
+        if values[name] is not None
+        and not (
+            getattr(settings.param[name], "only_if_changed", False)
+            and values[name] == settings.param[name].default
+        )
+    }
     return urlencode({**first, **words}, safe=",")
 
 
-def _as_text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """The value of a setting in an address."""
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
@@ -83,7 +94,7 @@ def printable_text(text: str) -> str:
 def _parse(parameter: param.Parameter, text: str) -> Any:
     """The value of a parameter from its text. Raises ValueError."""
     if isinstance(parameter, param.Selector):
-        values = {_as_text(value): value for value in parameter.objects}
+        values = {as_text(value): value for value in parameter.objects}
         if text not in values:
             raise ValueError(text)
         return values[text]
@@ -99,7 +110,7 @@ def _parse(parameter: param.Parameter, text: str) -> Any:
 def _allowed_values(parameter: param.Parameter) -> str:
     """The allowed values of a setting, as text."""
     if isinstance(parameter, param.Selector):
-        words = [_as_text(value) for value in parameter.objects]
+        words = [as_text(value) for value in parameter.objects]
         few = words if len(words) <= 12 else [*words[:10], "…", words[-1]]
         return "one of " + ", ".join(few)
     kind = "a whole number" if isinstance(parameter, param.Integer) else "a number"

@@ -179,8 +179,12 @@ class ParticleSystem:
             )
         else:
             positions = load_initial_positions(s, seeds)
-        state = self.state_from_positions(positions)
-        if not s.temperature:
+        return self.with_noise(self.state_from_positions(positions), seeds)
+
+    def with_noise(self, state: ParticleState, seeds: np.ndarray) -> ParticleState:
+        """A state with seeds of the noise, one per run, if the temperature is not 0 and
+        it has none, such as that of runs that begin at temperature 0."""
+        if not self.settings.temperature or state.noise_seed is not None:
             return state
         return dataclasses.replace(state, noise_seed=np.asarray(seeds, np.int64))
 

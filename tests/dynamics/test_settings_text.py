@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.command_line.parsing import parse_options
-from dynamics import ModularSettings, ParticleSettings, TransformerSettings
+from dynamics import ParticleSettings, TransformerSettings
 from dynamics.forces import CA, Force
 from dynamics.settings_text import (
     describe_settings,

@@ -9,8 +9,9 @@ from unittest import mock
 import numpy as np
 import pytest
 from bokeh.document import Document
+from tornado.escape import parse_qs_bytes
 
-from analysis.explorer import kernel_warmup
+from analysis.explorer import kernel_warmup, url_state
 from analysis.explorer import page as pages
 from analysis.explorer.live_particles import NUDGE_LENGTH, ParticlesPage, nearest_basis
 from analysis.explorer.live_run import (
@@ -31,8 +32,10 @@ from dynamics import (
     ParticleSettings,
     TransformerSettings,
     branch,
+    read_settings,
     simulate,
 )
+from dynamics.forces import CA, Force, law_json
 from tests.analysis.explorer.player_state import PIXEL
 from tests.browser import SECONDS, open_page
 
@@ -75,6 +78,95 @@ def test_changed_force_constants_apply_immediately_and_other_changes_restart():
         assert run.state.step == 0
     start = simulate(ParticleSettings(**forces, n=9, dim=3), runs=1, seed=4, steps=0)
     assert np.array_equal(run.embedding, last(start))
+
+
+def test_a_changed_law_applies_immediately_and_noise_is_that_of_a_branch():
+    run = ParticleRun(PARTICLES, seed=1)
+    run.advance(20)
+    law = (*CA, Force("cohesion", "all", "difference", "-r", 0.01))
+    changes = {"law": law, "temperature": 0.05}
+    assert not run.change_settings(**changes)
+    run.advance(30)
+    source = simulate(PARTICLES, runs=1, seed=1, steps=20)
+    after = branch(source, 20, until=50, **changes)
+    assert np.array_equal(run.embedding, last(after))
+    without = branch(source, 20, until=50, law=law)
+    assert not np.allclose(run.embedding, last(without))
+
+
+LAW_IN_LINK = (
+    Force("like_attraction", "like", "difference", "-exp(-r)", "ga"),
+    Force("turn", "all", "other", "c > 0.5", 0.25),
+)
+
+
+def test_a_link_and_python_repeat_an_own_law(monkeypatch, tmp_path):
+    page = ParticlesPage(Document())
+    monkeypatch.setattr(kernel_warmup, "kernels_ready", lambda kernels: True)
+    chosen = {
+        "attraction": "exp(-r)",
+        "alignment": "c > 0.5",
+        "temperature": 0.01,
+        "n": 5,
+        "seed": 3,
+    }
+    for values in (chosen, {**chosen, "law": law_json(LAW_IN_LINK)}):
+        page.settings.param.update(**values)
+        page.step()
+        query = url_state.url_query(page.settings, {"tab": "particles"})
+        again = ParticlesPage(Document())
+        assert not url_state.read_url_state(
+            parse_qs_bytes(query), again.settings, ("tab",)
+        )
+        assert again.run.settings == page.run.settings
+        assert again.setting_values() == page.setting_values()
+    assert page.run.settings.law == LAW_IN_LINK
+    shown = [name for name, item in page.widgets.items() if item.visible]
+    assert "ga" in shown
+    assert not {"fa", "gr", "attraction", "law"} & set(shown)
+    assert page.law_line.text == (
+        "Forces: like_attraction, turn. Fixed constants: turn 0.25."
+    )
+    again.step()
+    monkeypatch.chdir(tmp_path)
+    exec(again.python(), result := {})
+    trajectory = result["trajectory"]
+    assert np.array_equal(trajectory["embedding"][0, -1], again.run.embedding)
+    assert read_settings(trajectory) == again.run.settings
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "attraction=1/x",
+        "repulsion=/etc/passwd.csv",
+        "alignment=r",
+        "law=runs/a.nc",
+        "law=[{}]",
+        "temperature=-1",
+        "temperature=nan",
+    ],
+)
+def test_a_link_with_a_wrong_law_is_refused(query):
+    page = ParticlesPage(Document())
+    (error,) = url_state.read_url_state(parse_qs_bytes(query), page.settings)
+    assert error.field == query.split("=")[0]
+    assert page.run.settings == ParticleSettings()
+
+
+def test_a_strength_that_is_not_finite_is_refused_on_the_page(monkeypatch):
+    page = ParticlesPage(Document())
+    monkeypatch.setattr(kernel_warmup, "kernels_ready", lambda kernels: True)
+    page.settings.repulsion = "log(-r)"
+    page.frame(False)
+    assert page.run.settings == ParticleSettings()
+    assert "not finite at r" in page.clock.layout.text
+    page.widgets["repulsion"].value = "1/r"
+    page.frame(False)
+    assert page.clock.layout.text == "step 0"
+    page.widgets["repulsion"].value = "1/"
+    assert page.widgets["repulsion"].title.startswith("repulsion of r: '1/'")
+    assert page.settings.repulsion == "1/r"
 
 
 def moved(x, token, position):
@@ -129,7 +221,7 @@ def test_a_view_turns_as_little_as_possible(generator):
 def test_the_page_accepts_any_number_of_particles_and_axes(change):
     page = ParticlesPage(Document())
     kernel_warmup.mark_kernels_ready(
-        kernel_warmup.kernels_of(change.get("n", 17), change.get("dim", 2))
+        kernel_warmup.settings_of_kernels(ParticleSettings(**change))
     )
     page.settings.param.update(**change)
     for _ in range(3):
@@ -201,7 +293,15 @@ def test_kernels_are_compiled_in_another_process(monkeypatch):
     started.return_value.poll.return_value = None
     monkeypatch.setattr(kernel_warmup.subprocess, "Popen", started)
     monkeypatch.setattr(kernel_warmup, "_under_way", {})
-    six, seven = kernel_warmup.kernels_of(9, 6), kernel_warmup.kernels_of(9, 7)
+    six, seven, own, far = (
+        kernel_warmup.settings_of_kernels(ParticleSettings(**change))
+        for change in (
+            {"n": 9, "dim": 6},
+            {"n": 9, "dim": 7},
+            {"repulsion": "1/r**3"},
+            {"n": 199},
+        )
+    )
     assert not kernel_warmup.kernels_ready(six)
     assert not kernel_warmup.kernels_ready(six)
     started.return_value.poll.return_value = 0
@@ -209,11 +309,10 @@ def test_kernels_are_compiled_in_another_process(monkeypatch):
     kernel_warmup.mark_kernels_ready(seven)
     assert kernel_warmup.kernels_ready(seven)
     started.assert_called_once()
-    monkeypatch.setattr("sys.argv", ["-c", *started.call_args.args[0][-2:]])
     monkeypatch.setattr(kernel_warmup, "compile_kernels", compiled)
-    exec(kernel_warmup.CODE, {})
+    exec(started.return_value.stdin.write.call_args.args[0], {})
     compiled.assert_called_once_with(six)
-    assert kernel_warmup.kernels_of(199, 2) != kernel_warmup.kernels_of(17, 2)
+    assert len({six, seven, own, far}) == 4
 
 
 def test_a_frame_ends_after_its_time(monkeypatch):
