@@ -51,7 +51,8 @@ class Fate(Analysis):
     """Sizes of the displacements, relative to the spread of each variable of the
     state."""
     reshuffle: bool = False
-    """Give the copies mini-batches of their own; --displace 0 is then allowed."""
+    """Give the copies mini-batches of their own or, of particles with a temperature, noise
+    of their own; --displace 0 is then allowed."""
     direction: Literal["all", "growing"] = "all"
     """Displace the copies in all directions, or along the mode that grows fastest in
     their state: the eigenvector of largest growth rate, of the Jacobian of the

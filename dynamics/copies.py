@@ -292,18 +292,17 @@ class Perturbation:
             positions = arrays["embedding"]
             positions[displaced] = self.system.normalise(positions[displaced])
         if self.reshuffle:
-            name, stream = "batch_seeds", "batches"
-            if "noise_seed" in arrays:
-                name, stream = "noise_seed", "noise"
+            has_noise = "noise_seed" in arrays
+            source = "noise" if has_noise else "batches"
             own_seeds = [
-                random_stream(int(seed), f"copies/{step}/{stream}").integers(
+                random_stream(int(seed), f"copies/{step}/{source}").integers(
                     2**62, size=numbers
                 )
                 for seed in seeds
             ]
-            arrays[name] = np.concatenate(own_seeds)[
-                np.repeat(np.arange(len(runs)) * numbers, count) + table.copy
-            ]
+            arrays["noise_seed" if has_noise else "batch_seeds"] = np.concatenate(
+                own_seeds
+            )[np.repeat(np.arange(len(runs)) * numbers, count) + table.copy]
 
 
 def state_variables(system: System, arrays: Arrays) -> dict[str, np.ndarray]:

@@ -84,7 +84,7 @@ def committor(
         Hessian of a network's training loss (`analysis.linearization.state_modes`),
         with the mean length of displacements in all directions.
     reshuffle : bool
-        Give copies mini-batches of their own. Displacement 0 is then allowed.
+        Give copies mini-batches or noise of their own. Displacement 0 is then allowed.
     until : int, optional
         Step at which the outcome is read. Default: the last one.
     scheduler : str, optional

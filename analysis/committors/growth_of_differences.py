@@ -62,7 +62,8 @@ def lyapunov(
     copies : int
         Number of copies of each state and size.
     batches : {"common", "different"}
-        Whether a copy has the mini-batches of the run with which it is compared.
+        Whether a copy has the mini-batches, or the noise, of the run with which it is
+        compared.
 
     Returns
     -------
@@ -208,13 +209,15 @@ def linearized_exponents(
     settings = read_settings(trajectory)
     frames = replay(trajectory, None, step, until)
     match settings:
-        case ParticleSettings(step_rule="force", variance="overall"):
+        case ParticleSettings(step_rule="force", variance="overall", temperature=0.0):
             derivatives = _particle_derivatives(frames, settings)
         case ModularSettings(optimizer="sgd", momentum=0.0):
             derivatives = _descent_derivatives(frames, settings)
         case _:
-            allowed = "particles with step_rule force and variance overall, or CA's"
-            allowed += " network with the optimizer sgd without momentum"
+            allowed = (
+                "particles with step_rule force, variance overall and temperature 0,"
+            )
+            allowed += " or CA's network with the optimizer sgd without momentum"
             raise SettingsError("trajectory", trajectory.attrs["system"], allowed)
     runs, length = state_vectors(frames, 0).shape
     directions = np.random.default_rng(0).standard_normal((runs, length, count))

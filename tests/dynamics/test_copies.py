@@ -20,6 +20,7 @@ from tests.interruptions import interrupt_at
 
 SYSTEMS = {
     "particles": ParticleSettings(n=5, fa=2.0),
+    "noise": ParticleSettings(n=5, fa=2.0, temperature=0.05),
     "modular": ModularSettings(n=5),
     "sparse": SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5),
     "transformer": TransformerSettings(n=5, dim=8, batch=6),
@@ -100,8 +101,8 @@ def test_copies_move_along_a_direction():
         assert_allclose(moved - x[:, 1], size * direction, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["sparse", "transformer"])
-def test_reshuffled_copies_have_other_batches_from_the_same_state(name):
+@pytest.mark.parametrize("name", ["sparse", "transformer", "noise"])
+def test_reshuffled_copies_have_other_batches_or_noise_from_the_same_state(name):
     source = simulate(SYSTEMS[name], runs=2, steps=30)
     ends = branch_copies(source, 10, 3, 0.0, reshuffle=True, every=1)
     first, last = (ends["embedding"].isel(step=at).values for at in (0, -1))
@@ -111,8 +112,9 @@ def test_reshuffled_copies_have_other_batches_from_the_same_state(name):
     assert_array_equal(last_embedding(alone)[0], last[-1])
 
 
-def test_reshuffled_copies_continue_when_interrupted():
-    source = simulate(SYSTEMS["sparse"], runs=2, steps=30)
+@pytest.mark.parametrize("name", ["sparse", "noise"])
+def test_reshuffled_copies_continue_when_interrupted(name):
+    source = simulate(SYSTEMS[name], runs=2, steps=30)
     expected = branch_copies(source, STEPS, 2, 0.0, reshuffle=True)
     with interrupt_at(JoiningSystem, 9):
         branch_copies(source, STEPS, 2, 0.0, reshuffle=True, out="b.nc")
@@ -128,6 +130,18 @@ def test_copies_with_a_changed_setting_are_a_branch():
             last_embedding(select_copies(ends, from_step=step)),
             last_embedding(branch(source, step, fa=0.5)),
         )
+
+
+def test_copies_of_runs_without_noise_have_that_of_a_branch():
+    source = simulate(SYSTEMS["particles"], runs=2, steps=30)
+    ends = branch_copies(source, [5, 10], 2, 0.0, temperature=0.1)
+    for step in (5, 10):
+        same = select_copies(ends, from_step=step)
+        expected = last_embedding(branch(source, step, temperature=0.1))
+        assert_array_equal(last_embedding(same), expected.repeat(2, axis=0))
+    own = branch_copies(source, 5, 2, 0.0, reshuffle=True, temperature=0.1)
+    assert len(np.unique(last_embedding(own), axis=0)) == 4
+    assert len(np.unique(own["embedding"].values[:, 0], axis=0)) == 2
 
 
 def test_copies_of_a_diverged_run_have_diverged(diverging):
