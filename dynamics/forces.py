@@ -21,6 +21,7 @@ import csv
 import dataclasses
 import functools
 import json
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -216,27 +217,44 @@ def strength_text(text: str, variable: str, field: str) -> str:
 
 
 def _table_text(path: Path, variable: str, field: str) -> str:
-    """The table of a file as an expression. Lines before the first number are
-    skipped."""
-    allowed = f"a table of {variable} and strength: two numbers in each row"
+    """The table of a file as an expression. Rows may have any order; the first one may
+    be a heading."""
     try:
-        with path.open(newline="") as lines:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
             rows = [row for row in csv.reader(lines) if row]
-        if rows and not _is_number(rows[0][0]):
-            rows = rows[1:]
-        values = [(float(first), float(second)) for first, second in rows]
-    except (OSError, ValueError, csv.Error) as error:
-        raise SettingsError(field, str(path), f"{allowed} ({error})") from None
-    x, y = ([row[at] for row in sorted(values)] for at in range(2))
-    return f"interp({variable}, {x}, {y})"
+    except OSError as error:
+        raise SettingsError(
+            field, f"{path} ({error.strerror})", "a file that can be read"
+        ) from None
+    except (ValueError, csv.Error):
+        raise SettingsError(field, f"{path}, which is no text", "a table") from None
+    if rows and None in map(_number, rows[0]):
+        rows = rows[1:]
+    table: dict[float, float] = {}
+    for row in rows:
+        numbers = [number for number in map(_number, row) if number is not None]
+        found = f"the row {','.join(row)[:60]!r} in {path}"
+        if len(numbers) != 2 or len(row) != 2:
+            allowed = f"two numbers, {variable} and the strength, with a comma between"
+            raise SettingsError(field, found, allowed)
+        x, strength = numbers
+        if x in table:
+            raise SettingsError(field, found, f"each value of {variable} in one row")
+        table[x] = strength
+    if len(table) < 2:
+        found = f"fewer than two rows of numbers in {path}"
+        raise SettingsError(field, found, "two or more")
+    points = sorted(table)
+    return f"interp({variable}, {points}, {[table[x] for x in points]})"
 
 
-def _is_number(text: str) -> bool:
+def _number(text: str) -> float | None:
+    """The finite number that a text is, or None."""
     try:
-        float(text)
+        number = float(text)
     except ValueError:
-        return False
-    return True
+        return None
+    return number if math.isfinite(number) else None
 
 
 def check_law(law: Iterable[Force]) -> tuple[Force, ...]:
@@ -296,7 +314,7 @@ def law_from_json(text: str) -> tuple[Force, ...]:
         raise SettingsError("law", text[:60], f"{allowed} ({error})") from None
     if not isinstance(values, list):
         raise SettingsError("law", text[:60], allowed)
-    names = {field.name for field in dataclasses.fields(Force)}
+    names = [field.name for field in dataclasses.fields(Force)]
     for value in values:
         if not isinstance(value, dict) or not {
             "name",
@@ -307,7 +325,7 @@ def law_from_json(text: str) -> tuple[Force, ...]:
             raise SettingsError(
                 "law", value, "forces with name, pairs, along and strength"
             )
-        unknown = sorted(value.keys() - names)
+        unknown = sorted(value.keys() - set(names))
         if unknown:
             raise SettingsError("law", unknown[0], f"the fields {', '.join(names)}")
     return check_law(Force(**value) for value in values)

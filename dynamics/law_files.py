@@ -39,15 +39,25 @@ def read_law(text: str) -> tuple[Force, ...]:
     if not text.strip():
         return ()
     if text.lstrip().startswith("["):
-        return law_from_json(text)
+        return _some_forces(text, "[]")
     path = Path(text)
     if path.suffix not in (".nc", ".json"):
         raise SettingsError("law", text, "a file (.nc, .json), or forces as JSON")
     try:
         json_text = path.read_text() if path.suffix == ".json" else _law_of_result(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError("law", text, f"a file with a law ({error})") from None
-    return law_from_json(json_text)
+        reason = getattr(error, "strerror", None) or "no text"
+        allowed = "a file with a law that can be read"
+        raise SettingsError("law", f"{text} ({reason})", allowed) from None
+    return _some_forces(json_text, text)
+
+
+def _some_forces(json_text: str, name: str) -> tuple[Force, ...]:
+    """The law that JSON has. Raises SettingsError if it has no force."""
+    law = law_from_json(json_text)
+    if not law:
+        raise SettingsError("law", f"no force in {name}", "one force or more")
+    return law
 
 
 def _law_of_result(path: Path) -> str:

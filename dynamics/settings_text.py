@@ -102,7 +102,7 @@ def setting_texts(
             items = [
                 f"{value:g}"
                 if isinstance(value, int | float)
-                else _short_text(name, value)
+                else short_text(name, value)
                 for value in dict.fromkeys(values[name])
             ]
             texts.append(f"{word} = {', '.join(items)}")
@@ -128,7 +128,7 @@ def _table_in_words(table: re.Match[str]) -> str:
     return f"table of {table[1].count(',') + 1} points"
 
 
-def _short_text(name: str, value: Any) -> str:
+def short_text(name: str, value: Any) -> str:
     """The value of a setting in a few words."""
     if name in EXPRESSIONS:
         return short_expression(value)
@@ -159,6 +159,6 @@ def _in_words(name: str, word: str, value: Any) -> str:
         return f"from {Path(value.split(HASH_SEPARATOR)[0]).stem}"
     if isinstance(value, bool):
         return word if value else f"no {word}"
-    text = f"{value:g}" if isinstance(value, float) else _short_text(name, value)
+    text = f"{value:g}" if isinstance(value, float) else short_text(name, value)
     is_symbol = len(word) <= 3 and name != "law"
     return f"{word} = {text}" if is_symbol else f"{word} {text}"

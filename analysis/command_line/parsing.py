@@ -36,6 +36,7 @@ from analysis.output.files import check_paths
 from analysis.panels.style import style_in_use
 from dynamics.errors import ReportedError, SettingsError, TrajectoryError
 from dynamics.folders import absolute_folder
+from dynamics.forces import Force
 
 Options = TypeVar("Options")
 
@@ -207,11 +208,19 @@ def _wrong_argument(arguments: Sequence[str], options: type) -> SettingsError:
         if option not in named:
             return _unknown_option(option, list(named))
         kind = named[option]
+        if kind == tuple[Force, ...]:
+            if len(words) != 1:
+                found = " ".join(words) or "no value"
+                return SettingsError(option, found, "one law")
+            continue
         count = _count_words(kind, words)
         if count == 0:
             several = any(get_origin(item) is tuple for item in (kind, *get_args(kind)))
             found = " ".join(words if several else words[:1])
-            return SettingsError(option, found or "no value", _describe_kind(kind))
+            allowed = _describe_kind(kind)
+            if not words and str in (kind, *get_args(kind)):
+                allowed += f"; --{option}=-r is one that begins with a minus sign"
+            return SettingsError(option, found or "no value", allowed)
         free += words[count:]
     takes_more = any(get_origin(kind) is tuple for kind in positional.values())
     if len(free) > len(positional) and not takes_more:

@@ -29,6 +29,7 @@ from analysis.statistics.intervals import binomial_interval
 from dynamics.copies import branch_copies
 from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError, check_choice, check_integer
+from dynamics.settings_text import short_text
 from dynamics.sweeps.dask_backend import check_scheduler
 
 PORTION = 10_000
@@ -166,7 +167,7 @@ def committor(
         frames_left=0 if is_complete else states - len(counts.results),
     )
     if changes:
-        words = [f"{name}={value}" for name, value in changes.items()]
+        words = [f"{name}={short_text(name, value)}" for name, value in changes.items()]
         result.attrs["changes"] = ", ".join(words)
     return add_decisions(result)
 

@@ -10,6 +10,8 @@ import xarray as xr
 from msgspec import ValidationError, convert
 
 from dynamics.branching import changed_system
+from dynamics.forces import Force
+from dynamics.law_files import read_law
 from dynamics.settings import SettingsError
 from dynamics.trajectory.schema import read_settings
 
@@ -69,6 +71,8 @@ def changed_settings(trajectory: xr.Dataset, words: Sequence[str]) -> dict[str, 
 
 def _value(word: str, text: str, kind: Any) -> Any:
     """The value of a setting that a text describes."""
+    if kind == tuple[Force, ...]:
+        return read_law(text)
     parts = text.split(",") if get_origin(kind) is tuple else text
     try:
         return float(text) if kind is float else convert(parts, kind, strict=False)

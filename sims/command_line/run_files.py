@@ -20,6 +20,8 @@ from dynamics.trajectory.reader import (
 )
 from dynamics.trajectory.schema import DIVERGED, RUNNING, read_settings
 
+MAX_OPTION = 80
+"""Longest option in the list, in characters."""
 UNREADABLE, UNKNOWN_SYSTEM = "unreadable", "unknown system"
 
 
@@ -117,8 +119,14 @@ def _megabytes(path: Path) -> float:
 
 
 def _changed_options(attrs: dict[str, object], settings: Settings) -> str:
-    """The settings that differ from the defaults, as options of the command line."""
-    words = setting_texts(settings, form="option")
+    """The settings that differ from the defaults, as options of the command line; long
+    ones in words."""
+    options = setting_texts(settings, form="option")
+    in_words = setting_texts(settings)
+    words = [
+        option if len(option) <= MAX_OPTION else f"({short})"
+        for option, short in zip(options, in_words, strict=True)
+    ]
     if isinstance(settings, RecordedSettings):
         words = [describe_settings(settings)]
     if attrs["every"] != settings.default_every:
