@@ -19,7 +19,7 @@ from analysis.command_line.result_files import (
     write_result_and_picture,
 )
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.settings_text import setting_texts
+from dynamics.settings_text import setting_texts, short_text
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ def _refuse_changes(law: ParticleSettings, names: tuple[str, ...], why: str) -> 
     default = ParticleSettings()
     for name in names:
         if getattr(law, name) != getattr(default, name):
-            raise SettingsError(name, getattr(law, name), f"no value here: {why}")
+            found = short_text(name, getattr(law, name))
+            raise SettingsError(name, found, f"no value here: {why}")
 
 
 def _audit(

@@ -35,7 +35,7 @@ class Options(TableOptions):
 
 def main(options: Options) -> None:
     """Simulate or find the three ensembles; print them beside the paper's rows."""
-    settings = ParticleSettings(**dataclasses.asdict(options.settings))
+    settings = ParticleSettings(**vars(options.settings))
     ensembles = structures.table_ensembles(
         settings, options.runs, options.seed, None, options.log
     )

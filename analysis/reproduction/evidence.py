@@ -34,6 +34,7 @@ from dynamics.settings import (
     Settings,
     SparseSettings,
     TransformerSettings,
+    saved_settings,
 )
 from dynamics.sweeps.design import SweepDesign, sweep_design
 from dynamics.sweeps.run import compute_missing_points
@@ -95,9 +96,13 @@ def evidence_path(experiment: Experiment, params: Params, runner: Runner) -> Pat
 
 
 def _settings_with_values(settings: Settings) -> dict[str, Any]:
-    """The settings without those that are None, so that one that is added later changes
-    no names of evidence."""
-    values = dataclasses.asdict(settings)
+    """The settings as files have them, without those that are None, so that one that is
+    added later changes no names of evidence."""
+    of_sums = ("method", "accuracy")  # are in the first names of evidence
+    values = saved_settings(settings)
+    values |= {
+        name: getattr(settings, name) for name in of_sums if name in vars(settings)
+    }
     return {name: value for name, value in values.items() if value is not None}
 
 

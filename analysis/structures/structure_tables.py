@@ -35,6 +35,7 @@ from analysis.structures.printed_tables import TABLE_1, TABLE_2, PrintedRow
 from dynamics.branching import final_embedding
 from dynamics.ensemble import Ensemble
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
+from dynamics.settings_text import EXPRESSIONS
 from dynamics.trajectory.diverged import count_diverged
 from dynamics.trajectory.reader import run_indices
 from dynamics.trajectory.schema import read_settings
@@ -92,7 +93,7 @@ TABLES = {
     ParticleSettings.system: _Table(
         "fa",
         "f_a",
-        ("ga", "gr", "n", "dim", "start"),
+        ("ga", "gr", "n", "dim", "start", *EXPRESSIONS, "law", "temperature"),
         TABLE_2,
         (Column("f_a", "fa"), *_CIRCLES, Column("others", "others"), _IMPERFECTIONS),
     ),
