@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from dynamics.expressions import OWN_FUNCTION
 from dynamics.forces import law_json
 from dynamics.settings import (
     HASH_SEPARATOR,
@@ -111,11 +112,13 @@ def setting_texts(
 
 def short_expression(text: str) -> str:
     """An expression of a strength, in which a table is "table of 16 points", and of
-    which the beginning stands for the whole if it is long.
+    which the beginning stands for the whole if it is long, and a function of the user
+    its name.
 
     >>> short_expression("2*interp(r, [0, 1, 2], [3, 1, 0])")
     '2*table of 3 points'
     """
+    text = re.sub(OWN_FUNCTION, r"\1(\3)", text)
     found = 1
     while found:
         text, found = re.subn(_TABLE, _table_in_words, text)

@@ -45,6 +45,7 @@ from analysis.structures.projection import MAX_COORDINATE, Projection, fit_proje
 from dynamics.forces import CA, Force
 from dynamics.particles.particle_system import ParticleSystem
 from dynamics.randomness import random_stream
+from dynamics.settings import SettingsError
 from dynamics.settings_text import short_expression
 from dynamics.strengths import evaluate
 from dynamics.tasks import all_pairs, modular_sum
@@ -414,6 +415,16 @@ class ParticlePanels(PairPanels):
     def system(self) -> ParticleSystem:
         return ParticleSystem(self.recorded.settings)
 
+    @property
+    def knows_law(self) -> bool:
+        """Whether this process has the functions of the user that the law may have."""
+        try:
+            for force in self.system.settings.forces:
+                evaluate(force.expression, np.ones(1))
+        except SettingsError:
+            return False
+        return True
+
     def wrong(self, frames: np.ndarray) -> np.ndarray:
         return imperfect_pair_sums(self.embedding[frames])[:, self.marked]
 
@@ -534,7 +545,9 @@ class ParticlePanels(PairPanels):
         """The field of one force of the law."""
         force = self.system.settings.forces[field]
         is_of_ca = force.strength in {item.strength for item in CA}
-        strength = "" if is_of_ca else f"strength {short_expression(force.strength)}"
+        strength = (
+            "" if is_of_ca else f"strength {short_expression(str(force.strength))}"
+        )
         return self.force_panel(
             name,
             name.replace("_", " "),
@@ -547,21 +560,22 @@ class ParticlePanels(PairPanels):
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
             **self.pair_panels(),
-            "force": lambda: self.force_panel(
+        }
+        curves = common_panels.structure_panels(
+            self.recorded
+        ) | common_panels.metric_panels(self.recorded)
+        if self.knows_law:
+            panels["force"] = lambda: self.force_panel(
                 "force",
                 "force",
                 self.force_arrows,
                 "arrows scaled in each frame",
                 _FORCE_EXPLANATION,
-            ),
-        }
-        curves = common_panels.structure_panels(
-            self.recorded
-        ) | common_panels.metric_panels(self.recorded)
-        for field, force in enumerate(self.system.settings.forces):
-            is_taken = force.name in {*panels, *curves, *_ARRAY_NAMES}
-            name = f"{force.name}_field" if is_taken else force.name
-            panels[name] = functools.partial(self.field_panel, field, name)
+            )
+            for field, force in enumerate(self.system.settings.forces):
+                is_taken = force.name in {*panels, *curves, *_ARRAY_NAMES}
+                name = f"{force.name}_field" if is_taken else force.name
+                panels[name] = functools.partial(self.field_panel, field, name)
         return RunPanels(panels | curves, _MAIN_PANELS)
 
 

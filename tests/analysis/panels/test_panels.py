@@ -1,7 +1,9 @@
 """The arrays of all panels: against plain computations, for all settings and systems,
 within fixed limits."""
 
+import dataclasses
 import functools
+import json
 import math
 
 import numpy as np
@@ -480,6 +482,16 @@ def test_every_force_of_a_law_has_a_panel():
     assert scene.title.startswith(
         "particles, N = 7, f_a = 1, law like_attraction + force + 2 more"
     )
+
+
+def test_a_run_under_a_function_that_this_process_lacks_has_no_panels_of_forces():
+    law = (Force("a", "all", "difference", "far@0123456789ab(r)"),)
+    trajectory = particles()
+    config = json.loads(trajectory.attrs["config_json"])
+    config["law"] = [dataclasses.asdict(force) for force in law]
+    trajectory.attrs["config_json"] = json.dumps(config)
+    names = [panel.name for panel in scene_of(trajectory).panels]
+    assert names[:3] == ["embedding", "pair_sums", "circularity"]
 
 
 def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
