@@ -35,7 +35,7 @@ from dynamics.particles.integrator import (
     IntegratorParameters,
     advance_kernel,
     apply_fields,
-    field_factors,
+    field_weights,
     integrator_parameters,
     normalise_blocks,
 )
@@ -237,13 +237,7 @@ class ParticleSystem:
             )
         else:
             force, magnitude = pair_forces.force_fields(embedding, self.pairs, s.forces)
-        runs = magnitude.reshape(len(force), -1).T
-        blocks = pair_forces.to_blocks(runs[..., None])
-        factors = field_factors(
-            blocks.reshape(len(blocks), len(force), -1), self._parameters
-        )
-        factors = pair_forces.from_blocks(factors, len(runs), 1, 1)[..., 0, 0]
-        return force * factors.T.reshape(*magnitude.shape, 1, 1)
+        return force * field_weights(magnitude, s, self.pairs)[..., None, None]
 
     def _run_kernel(
         self,
