@@ -12,7 +12,7 @@ import numpy as np
 
 from dynamics import ParticleSettings, System, register
 from dynamics.particles.particle_system import ParticleState, ParticleSystem
-from dynamics.settings import SettingsError, check_choice, check_real
+from dynamics.settings import check_choice, check_real
 from sims.command_line.default_command import system_command
 
 
@@ -29,8 +29,7 @@ class MomentumSettings(ParticleSettings):
         momentum = check_real("momentum", self.momentum, below=1)
         object.__setattr__(self, "momentum", momentum)
         check_choice("step_rule", self.step_rule, ("force",))
-        if self.temperature:
-            raise SettingsError("temperature", self.temperature, "0 with momentum")
+        check_real("temperature", self.temperature, up_to=0)  # without noise
 
 
 @dataclass(frozen=True)

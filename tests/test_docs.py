@@ -255,8 +255,11 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
         options = arguments_of(program)
     if "--law" in arguments:
         path = pathlib.Path(arguments[arguments.index("--law") + 1])
-        path.parent.mkdir()
-        xr.Dataset(attrs={LAW_ATTRIBUTE: law_json(CA)}).to_netcdf(path)
+        path.parent.mkdir(exist_ok=True)
+        if path.suffix == ".json":
+            path.write_text(law_json(CA))
+        else:
+            xr.Dataset(attrs={LAW_ATTRIBUTE: law_json(CA)}).to_netcdf(path)
     monkeypatch.setattr("sys.argv", [program, *arguments])
     if not arguments and page != "README.md":  # it is spoken of
         return

@@ -278,14 +278,8 @@ def _noise_of_step(noise, step):
 
 
 def advance_kernel(forces: tuple[Force, ...], dim: int) -> Callable[..., Any]:
-    """The compiled function that takes steps under a law.
-
-    advance(blocks, runs, across, number, track, noise, pairs, params) takes `number`
-    steps in place, and returns the total force before the last step, or at x if
-    `number` is 0. blocks: (block, token x axis x lane); track: (block, row, lane),
-    updated in place; noise: (block, step, token x axis x lane) displacements in each
-    step, without steps if there is none. Constants and balance of the forces do not
-    matter; they are among the parameters."""
+    """The compiled function `advance` that takes steps under a law. Constants and
+    balance of the forces do not matter; they are among its parameters."""
     return _advance_kernel(bare_forces(forces), dim)
 
 
@@ -301,6 +295,12 @@ def _advance_kernel(forces: tuple[Force, ...], dim: int) -> Callable[..., Any]:
 
     @cached_kernel(*modules, variant=variant_name(forces, dim), parallel=True)
     def advance(blocks, runs, across, number, track, noise, pairs, params):
+        """Take `number` steps in place; return the total force before the last step, or
+        at x if `number` is 0.
+
+        blocks: (block, token x axis x lane); track: (block, row, lane), updated in
+        place; noise: (block, step, token x axis x lane) displacements in each step,
+        without steps if there is none."""
         size = blocks.shape[1]
         count = len(blocks)
         total = np.empty((count, size))

@@ -82,7 +82,8 @@ def test_a_sweep_is_its_single_runs(tmp_path):
             first = 1 if name == "update_norm" else 0  # 0 at step 0 by definition
             assert_array_equal(point[f"lowest_{name}"], frames[first:].min(axis=0))
             assert point[f"peak_{name}"].dtype == np.float32
-    assert json.loads(result.attrs["config_json"]) == dataclasses.asdict(SETTINGS)
+    config = json.loads(json.dumps(dataclasses.asdict(SETTINGS)))
+    assert json.loads(result.attrs["config_json"]) == config
     assert json.loads(result.attrs["swept"]) == ["fa", "step_rule"]
     assert [result.attrs[name] for name in ("system", "runs", "seed", "record")] == [
         "particles",
