@@ -1,0 +1,131 @@
+"""Do particles under a fitted law end as the networks that it was fitted to?
+
+    python docs/fitted_laws.py
+
+For each weight decay a pair law is fitted to 100 networks of CA. Particles start where 100
+other networks start, under this law and under CA's, and their ends are compared with those
+of the networks. Prints the table of analyses/pair_law.md and draws its figure.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from analysis import forces, plots, structures
+from analysis.output import format_table, make_table
+from dynamics import ModularSettings, ParticleSettings, open_trajectory, simulate
+
+WEIGHT_DECAYS = (0.0, 0.3, 0.6, 1.0)
+RUNS = 100
+STEPS = 100
+FOLDER = Path("runs")
+FUNCTIONS = {
+    "like": "attraction and repulsion, like pairs",
+    "unlike": "the same, unlike pairs",
+    "like_alignment": "alignment, like pairs",
+}
+SIDES = ("networks", "CA's law", "fitted law")
+
+
+def train_networks(weight_decay, seed):
+    """The file of networks with seeds from `seed` on."""
+    path = FOLDER / f"networks-{weight_decay:g}-{seed}.nc"
+    settings = ModularSettings(weight_decay=weight_decay)
+    simulate(settings, runs=RUNS, seed=seed, out=path).close()
+    return path
+
+
+def end_measures(side, weight_decay, result, prefix):
+    """A row of the table: the ends of one side of a comparison."""
+    circle = result[f"{prefix}_circle"].values
+    others = result[f"{prefix}_imperfections"].values[circle == 0]
+    row = {
+        "weight decay": weight_decay,
+        "runs of": side,
+        "circles %": 100 * np.nanmean(circle),
+        "imperfections": np.nanmean(others),
+        "departure": np.nanmean(result[f"{prefix}_departure"].values),
+    }
+    if side != SIDES[0]:
+        between = result["between"].values
+        apart = ~np.eye(len(between), dtype=bool)
+        row["distance"] = np.nanmean(np.diagonal(between))
+        row["by chance"] = np.nanmean(between[apart])
+        row["nearest %"] = 100 * np.mean(between.argmin(axis=1) == np.arange(RUNS))
+    return row
+
+
+def compare_laws(weight_decay):
+    """The fitted law at a weight decay, and the rows of the table."""
+    fitted = forces.fit_pair_law(open_trajectory(train_networks(weight_decay, 0)))
+    path = train_networks(weight_decay, RUNS)
+    networks = open_trajectory(path)
+    laws = {"CA's law": (), "fitted law": forces.fitted_forces(fitted)}
+    rows = []
+    for side, law in laws.items():
+        settings = ParticleSettings(law=law, start=str(path))
+        particles = simulate(settings, runs=RUNS, seed=RUNS, steps=STEPS)
+        result = structures.compare_trajectories(networks, particles)
+        if not rows:
+            rows.append(end_measures(SIDES[0], weight_decay, result, "first"))
+        rows.append(end_measures(side, weight_decay, result, "second"))
+    return fitted, rows
+
+
+def draw_figure(laws, rows):
+    """The fitted functions above, the ends of networks and particles below."""
+    figure, axes = plt.subplots(2, 3, figsize=(11.5, 6), layout="constrained")
+    colours = plt.get_cmap("Blues")(np.linspace(0.35, 1, len(laws)))
+    for axis, (name, title) in zip(axes[0], FUNCTIONS.items(), strict=True):
+        x = "angle" if "alignment" in name else "distance"
+        for (decay, law), colour in zip(laws.items(), colours, strict=True):
+            one = law.sel(space="whole")
+            scale = float(np.abs(one["paper_like"]).max())
+            low, high = (one[f"{name}_{end}"] / scale for end in ("low", "high"))
+            axis.fill_between(one[x], low, high, color=colour, alpha=0.2, lw=0)
+            label = f"weight decay {decay:g}"
+            axis.plot(one[x], one[name] / scale, color=colour, label=label)
+        axis.plot(one[x], one[f"paper_{name}"] / scale, "k--", label="CA's law")
+        axis.set(title=title, xlabel="cosine" if x == "angle" else "distance")
+        if x == "distance":
+            axis.set_xscale("log")
+    axes[0, 0].set_ylabel("strength")
+    beside = {"fontsize": "small", "loc": "upper left", "bbox_to_anchor": (1.02, 1)}
+    axes[0, 2].legend(**beside)
+    columns = {
+        "circles %": "circles, %",
+        "imperfections": "imperfections of the others",
+        "distance": "distance from the network's end",
+    }
+    for axis, (name, title) in zip(axes[1], columns.items(), strict=True):
+        for side, marker in zip(SIDES, "osd", strict=True):
+            some = [row for row in rows if row["runs of"] == side and name in row]
+            decays = [row["weight decay"] for row in some]
+            values = [row[name] for row in some]
+            colour = f"C{SIDES.index(side)}"
+            axis.plot(decays, values, marker, color=colour, label=side)
+        axis.set(title=title, xlabel="weight decay", xticks=WEIGHT_DECAYS)
+    some = [row for row in rows if "by chance" in row]
+    chance = np.mean([row["by chance"] for row in some])
+    line = axes[1, 2].axhline(chance, color="grey", ls=":")
+    handles = axes[1, 0].get_legend_handles_labels()
+    axes[1, 2].legend([*handles[0], line], [*handles[1], "by chance"], **beside)
+    return figure
+
+
+def main():
+    FOLDER.mkdir(exist_ok=True)
+    laws = {}
+    rows = []
+    for weight_decay in WEIGHT_DECAYS:
+        laws[weight_decay], some = compare_laws(weight_decay)
+        rows += some
+    print(format_table(make_table(rows)))
+    path = FOLDER / "fitted-laws.png"
+    plots.save_figure(draw_figure(laws, rows), path)
+    print(f"picture     {path}")
+
+
+if __name__ == "__main__":
+    main()
