@@ -17,7 +17,6 @@ import numpy as np
 from dynamics import cost_model
 from dynamics.ensemble import create_system
 from dynamics.kernels.compiling import numba_threads
-from dynamics.kernels.optimizers import moment_names
 from dynamics.kernels.simd import LANES_32
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.threads import single_torch_thread
@@ -53,7 +52,9 @@ def backend_epochs(
     """A function that trains an ensemble with a backend for a number of epochs."""
     network, seeds = ConstantAttention(s), np.arange(runs)
     backend, rows = kind(network, seeds), network.flatten(network.initial(seeds))
-    backend.set_state(rows, {name: np.zeros_like(rows) for name in moment_names(s)}, 0)
+    backend.set_state(
+        rows, {name: np.zeros_like(rows) for name in s.optimizer_value.moments}, 0
+    )
     return lambda epochs: backend.train(0, epochs)
 
 

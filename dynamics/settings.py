@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
-from dynamics import forces
+from dynamics import forces, optimizers
 from dynamics.errors import SettingsError
 from dynamics.forces import BalanceRule, Force
+from dynamics.optimizers import Optimizer
 
 
 def check_integer(field: str, value: object, low: int, high: int) -> int:
@@ -325,9 +326,6 @@ class ParticleSettings:
             )
 
 
-OptimizerName = Literal["adamw", "adam", "sgd"]
-
-
 @dataclass(frozen=True)
 class OptimizerSettings:
     """The optimizer, shared by the settings of both networks. All values are
@@ -335,8 +333,8 @@ class OptimizerSettings:
 
     lr: float = 0.001
     """Learning rate."""
-    optimizer: OptimizerName = "adam"
-    """Optimizer, as in torch.optim."""
+    optimizer: str = "adam"
+    """Optimizer: sgd, adam or adamw, as in torch.optim, or a registered one."""
     weight_decay: float = 0.0
     """Weight decay of all parameters; for adam and sgd, the coefficient of an L2 term
     in the loss."""
@@ -346,14 +344,35 @@ class OptimizerSettings:
     """Decay rate of the mean squared gradient in adam and adamw."""
     momentum: float = 0.0
     """Momentum; for sgd only."""
-    eps: ClassVar[float] = 1e-8
-    """Adam adds it to the root of the mean squared gradient; the default of
-    torch.optim."""
+    eps: float = dataclasses.field(default=1e-8, metadata=SAVED_IF_CHANGED)
+    """The number that adam and adamw add to the root of the mean squared gradient."""
 
     @property
     def time_step(self) -> float:
         """The learning rate."""
         return self.lr
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        """The numbers of the optimizer by name."""
+        return {name: getattr(self, name) for name in optimizers.HYPERPARAMETERS}
+
+    @property
+    def optimizer_value(self) -> Optimizer:
+        """The optimizer as a value."""
+        optimizer = optimizers.find_optimizer(self.optimizer)
+        return optimizer.with_hyperparameters(self.hyperparameters)
+
+    def learning_rate_of(self, variable: str) -> float:
+        """The learning rate of a variable of the network, such as "embedding"."""
+        return self.lr
+
+    has_schedule: ClassVar[bool] = False
+    """Whether the learning rate changes during training."""
+
+    def learning_rate_factor(self, step: int) -> float:
+        """What multiplies learning rates in the update that follows `step` updates."""
+        return 1.0
 
     def weight_decay_of(self, variable: str) -> float:
         """The weight decay of a variable of the network, such as "embedding"."""
@@ -364,19 +383,32 @@ class OptimizerSettings:
         _check_field(self, "lr", check_real, positive=True)
         for field in ("beta1", "beta2", "momentum"):
             _check_field(self, field, check_real, below=1)
-        check_choice("optimizer", self.optimizer, get_args(OptimizerName))
-        if self.momentum and self.optimizer != "sgd":
-            raise SettingsError(
-                "momentum", self.momentum, "0 unless the optimizer is sgd"
-            )
-        for field in ("beta1", "beta2"):
+        _check_field(self, "eps", check_real)
+        object.__setattr__(self, "optimizer", _optimizer_identity(self.optimizer))
+        used = optimizers.find_optimizer(self.optimizer).hyperparameters
+        for field in ("beta1", "beta2", "momentum", "eps"):
             default = self.__dataclass_fields__[field].default
-            if self.optimizer == "sgd" and getattr(self, field) != default:
-                raise SettingsError(
-                    field,
-                    getattr(self, field),
-                    f"{default} unless the optimizer is adam or adamw",
-                )
+            value = getattr(self, field)
+            if value != default and field not in used:
+                names = optimizers.optimizers_with(field)
+                allowed = f"{default:g} unless the optimizer is {' or '.join(names)}"
+                raise SettingsError(field, value, allowed)
+
+
+def _optimizer_identity(name: object) -> str:
+    """What files contain of an optimizer; modules that register optimizers are imported
+    if it is not known. Raises SettingsError."""
+    identity = optimizers.find_identity(str(name))
+    if identity is None:
+        import_external_systems()
+        identity = optimizers.find_identity(str(name))
+    if identity is None:
+        allowed = (
+            f"one of {', '.join(optimizers.optimizer_names())}, or of a module that"
+            f" registers it and that {SYSTEM_MODULES_VARIABLE} lists"
+        )
+        raise SettingsError("optimizer", name, allowed)
+    return identity
 
 
 @dataclass(frozen=True)
@@ -400,8 +432,8 @@ class ModularSettings(OptimizerSettings):
 
     lr: float = 0.01
     """Learning rate."""
-    optimizer: OptimizerName = "adamw"
-    """Optimizer, as in torch.optim."""
+    optimizer: str = "adamw"
+    """Optimizer: sgd, adam or adamw, as in torch.optim, or a registered one."""
     weight_decay: float = 0.6
     """Weight decay of all parameters (CA: 0, 0.3, 0.6, 1); for adam and sgd, the
     coefficient of an L2 term."""
@@ -459,6 +491,9 @@ class ModularSettings(OptimizerSettings):
 
 SUCCESS_ACCURACY = 0.98
 """Test accuracy above which a run counts as successful (VC's ablations)."""
+
+MLP_VARIABLES = ("receptor", "assembler", "transform_bias", "receptor_bias")
+"""Weights of the MLP of VC's network."""
 
 NormName = Literal["rms", "unit", "rms-smooth", "unit-smooth"]
 ActivationName = Literal["gelu", "relu"]
@@ -563,6 +598,10 @@ class SparseSettings(OptimizerSettings):
         """Rows of the embedding table."""
         return self.table or self.vocab
 
+    def learning_rate_of(self, variable: str) -> float:
+        """The learning rate of a variable of the network, such as "embedding"."""
+        return self.lr / self.mlp_lr_discount if variable in MLP_VARIABLES else self.lr
+
     def weight_decay_of(self, variable: str) -> float:
         """The weight decay of a variable of the network, such as "embedding"."""
         added = self.assembler_decay if variable == "assembler" else 0.0
@@ -648,12 +687,13 @@ class TransformerSettings(OptimizerSettings):
     """
 
     system: ClassVar[str] = "transformer"
+    has_schedule: ClassVar[bool] = True
 
     weight_decay: float = 2.0
     """Weight decay of all parameters; for adam and sgd, the coefficient of an L2 term
     in the loss."""
-    optimizer: OptimizerName = "adamw"
-    """Optimizer, as in torch.optim."""
+    optimizer: str = "adamw"
+    """Optimizer: sgd, adam or adamw, as in torch.optim, or a registered one."""
     beta2: float = 0.98
     """Decay rate of the mean squared gradient in adam and adamw."""
     warmup: int = 10
@@ -766,6 +806,10 @@ class TransformerSettings(OptimizerSettings):
     def default_every(self) -> int:
         """100 epochs."""
         return 100 * self.epoch_steps
+
+    def learning_rate_factor(self, step: int) -> float:
+        """What multiplies learning rates in the update that follows `step` updates."""
+        return min(1.0, (step + 1) / max(1, self.warmup))
 
     def __post_init__(self) -> None:
         super().__post_init__()

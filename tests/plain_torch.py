@@ -36,8 +36,9 @@ def plain_optimizer(
             parameters, lr=s.lr, weight_decay=s.weight_decay, momentum=s.momentum
         )
     rule = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[s.optimizer]
+    betas = (s.beta1, s.beta2)
     return rule(
-        parameters, lr=s.lr, weight_decay=s.weight_decay, betas=(s.beta1, s.beta2)
+        parameters, lr=s.lr, weight_decay=s.weight_decay, betas=betas, eps=s.eps
     )
 
 

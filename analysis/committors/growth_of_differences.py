@@ -9,8 +9,9 @@ of orthonormal differences that are orthonormalised again after each span of ste
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lazy_loader as lazy
 import numpy as np
@@ -19,8 +20,9 @@ import xarray as xr
 from analysis import linearization
 from analysis.linearization.force_jacobian import force_and_jacobian
 from dynamics import networks
-from dynamics.branching import replay
+from dynamics.branching import open_source, replay, states_at
 from dynamics.copies import branch_copies
+from dynamics.optimizers import update_numbers
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -197,29 +199,31 @@ def linearized_exponents(
     trajectory: xr.Dataset, step: int, until: int, count: int
 ) -> np.ndarray:
     """The exponents of `largest_exponents` by products of the derivatives of steps: of
-    particles, and of CA's network that is trained by plain gradient descent. With y = x
-    + step_size F(x) of mean 0 and its standard deviation s, and the Hessian H of the
-    loss,
+    particles, and of CA's network with any optimizer whose update has a derivative. With
+    y = x + step_size F(x) of mean 0 and its standard deviation s, and the gradient g of
+    the loss with its derivative H,
 
         particles   (1 - mean - y y^T / |y|²) (1 + step_size dF/dx) / s
-        descent     1 - lr (H + the weight decay of each weight)
+        networks    d(w', m') / d(w, m) + d(w', m') / dg H,  (w', m') = update(g, w, m)
 
-    Raises SettingsError for other systems, optimizers, step rules and
-    normalisations."""
+    Differences of a network have its weights w and the moments m of the optimizer. Raises
+    SettingsError for other systems, step rules and normalisations, and for optimizers
+    without a derivative."""
     settings = read_settings(trajectory)
-    frames = replay(trajectory, None, step, until)
     match settings:
         case ParticleSettings(step_rule="force", variance="overall", temperature=0.0):
+            frames = replay(trajectory, None, step, until)
             derivatives = _particle_derivatives(frames, settings)
-        case ModularSettings(optimizer="sgd", momentum=0.0):
-            derivatives = _descent_derivatives(frames, settings)
+        case ModularSettings():
+            derivatives = _update_derivatives(trajectory, settings, step, until)
         case _:
             allowed = (
                 "particles with step_rule force, variance overall and temperature 0,"
             )
-            allowed += " or CA's network with the optimizer sgd without momentum"
+            allowed += " or CA's network"
             raise SettingsError("trajectory", trajectory.attrs["system"], allowed)
-    runs, length = state_vectors(frames, 0).shape
+    first = next(derivatives)
+    runs, length, _ = first.shape
     directions = np.random.default_rng(0).standard_normal((runs, length, count))
     if isinstance(settings, ParticleSettings):
         # project on the moves that keep mean and variance of the first frame
@@ -228,7 +232,7 @@ def linearized_exponents(
         directions = (_centring(settings) - variance) @ directions
     directions = np.linalg.qr(directions)[0]
     sums = np.zeros((runs, count))
-    for derivative in derivatives:
+    for derivative in itertools.chain([first], derivatives):
         directions, triangle = np.linalg.qr(derivative @ directions)
         sums += np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2)))
     return sums / ((until - step) * settings.time_step)
@@ -256,27 +260,79 @@ def _particle_derivatives(
         yield moved / np.sqrt(square / length)
 
 
-def _descent_derivatives(
-    frames: xr.Dataset, settings: ModularSettings
+def _update_derivatives(
+    trajectory: xr.Dataset, settings: ModularSettings, step: int, until: int
 ) -> Iterator[np.ndarray]:
-    """The derivative of each update between the frames, (run, component, component)."""
+    """The derivative of each update between two steps, (run, component, component), of
+    the weights and then of the moments."""
     network = networks.ConstantAttention(settings)
+    seeds = trajectory["seed"].values
     objectives = [
-        linearization.training_objective(network, int(seed))
-        for seed in frames["seed"].values
+        linearization.training_objective(network, int(seed)) for seed in seeds
     ]
-    decays = [settings.weight_decay_of(name) for name in network.variables]
-    decay = np.diag(np.repeat(decays, network.lengths))
-    steps = range(frames.sizes["step"] - 1)
-    pairs = linearization.flat_weight_pairs(frames, network, steps)
-    weights = torch.from_numpy(pairs[:, :, 0])
-    for at in steps:
-        hessians = [
-            objective.hessian(row).numpy()
-            for objective, row in zip(objectives, weights[:, at], strict=True)
-        ]
-        unit = np.eye(weights.shape[-1])
-        yield unit - settings.lr * (np.stack(hessians) + decay)
+    steps = list(range(step, until))
+    states: Any = states_at(open_source(trajectory), seeds, steps, [])
+    for at, state in zip(steps, states, strict=True):
+        yield np.stack(
+            [
+                _update_derivative(network, objective, state, run, at)
+                for run, objective in enumerate(objectives)
+            ]
+        )
+
+
+def _update_derivative(
+    network: networks.ConstantAttention, objective: Any, state: Any, run: int, step: int
+) -> np.ndarray:
+    """The derivative of the update of one run that follows a state, (component,
+    component). Raises SettingsError if the update has none."""
+    settings = network.settings
+    optimizer = settings.optimizer_value
+    factor = settings.learning_rate_factor(step)
+    numbers = update_numbers(settings.hyperparameters, state.updates + 1)
+    for name, values in (
+        (
+            "lr",
+            [factor * settings.learning_rate_of(name) for name in network.variables],
+        ),
+        (
+            "weight_decay",
+            [settings.weight_decay_of(name) for name in network.variables],
+        ),
+    ):
+        by_parameter = np.repeat(np.array(values, float), network.lengths)
+        numbers[name] = torch.from_numpy(by_parameter)
+    weight = torch.from_numpy(state.weights[run].astype(float))
+    moments = [
+        torch.from_numpy(state.moments[name][run].astype(float))
+        for name in optimizer.moments
+    ]
+    gradient = torch.func.grad(objective.loss)(weight)
+    inputs = [item.requires_grad_() for item in (gradient, weight, *moments)]
+    results = optimizer.apply(inputs[0], inputs[1], inputs[2:], numbers)
+    partial = [_elementwise_derivatives(result, inputs) for result in results]
+    by_gradient, _, *by_moments = partial[0]
+    if not any(values.any() for values in (by_gradient, *by_moments)):
+        allowed = "one whose update of the weights has a derivative"
+        raise SettingsError("optimizer", optimizer.name, allowed)
+    hessian = objective.hessian(weight.detach()).numpy()
+    rows = []
+    for by_gradient, by_weight, *by_moments in partial:
+        by_weights = np.diag(by_weight) + by_gradient[:, None] * hessian
+        rows.append([by_weights, *map(np.diag, by_moments)])
+    return np.block(rows)
+
+
+def _elementwise_derivatives(result: Any, inputs: Sequence[Any]) -> list[np.ndarray]:
+    """The derivative of each element of a result with respect to that of each input,
+    (parameter,) each."""
+    total = result.sum()
+    if not total.requires_grad:
+        return [np.zeros(len(result))] * len(inputs)
+    found = torch.autograd.grad(
+        total, inputs, retain_graph=True, materialize_grads=True
+    )
+    return [item.numpy() for item in found]
 
 
 def state_vectors(trajectory: xr.Dataset, at: int) -> np.ndarray:

@@ -24,7 +24,7 @@ from analysis.linearization.curvature_operators import (
 )
 from analysis.linearization.operator_kinds import Kind
 from analysis.linearization.optimizer_limits import (
-    adam_scale,
+    preconditioner_scale,
     stability_rates,
     with_moments,
 )
@@ -109,9 +109,9 @@ def objective_operator(
 def preconditioned_operator(
     hessian: CurvatureOperator, model: RecordedModel, run: int, frame: int
 ) -> CurvatureOperator | None:
-    """A Hessian with Adam's preconditioner and the learning rates of layers; None
+    """A Hessian with the optimizer's preconditioner and the learning rates of layers; None
     without second moments and before the first update."""
-    scale = adam_scale(model, run, frame)
+    scale = preconditioner_scale(model, run, frame)
     if scale is None:
         return None
     root = stability_rates(model, run, frame).root

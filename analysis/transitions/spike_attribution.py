@@ -48,9 +48,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.parameters import Weights
-from dynamics.settings import SparseSettings
+from dynamics.settings import MLP_VARIABLES, SparseSettings
 from dynamics.tasks import distinct_sequences, sparse_sum
 
 SPIKE_CAUSES = ("normalisation", "feed-forward", "both", "neither")

@@ -14,13 +14,15 @@ All pairs of tokens are computed in every run; those outside its training split 
 weight 0. At the default split this is 25% more work, but all runs can share one list of
 pairs."""
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamics.kernels import optimizers, simd
 from dynamics.kernels.compiling import cached_kernel, kernel_function
-from dynamics.kernels.optimizers import update_weights
+from dynamics.kernels.optimizers import optimizer_update
 from dynamics.kernels.simd import (
     LANES_32,
     add_scalars,
@@ -39,6 +41,7 @@ from dynamics.kernels.simd import (
     sum_axes,
     where_above,
 )
+from dynamics.optimizers import Optimizer
 from dynamics.tasks import all_pairs, modular_sum
 
 _FOUR = (0, 1, 2, 3)
@@ -258,38 +261,42 @@ def _block_scores(weights, layout, pairs, work, others, behind, credit):
 # ----------------------------------------------------------- kernels called from Python
 
 
-@cached_kernel(simd, optimizers, nogil=True)
-def train_modular(
-    memory, layout, pair_weights, pairs, rule, embedding_rule, number, steps
-):
-    """Train all blocks for `steps` updates, the first of which has the number `number`,
-    counted from 1.
+@functools.cache
+def modular_trainer(optimizer: Optimizer) -> Callable[..., None]:
+    """The kernel that trains with an optimizer."""
+    update_weights = optimizer_update(optimizer)
 
-    With 0 steps only the gradient is computed. memory: `TrainingArrays`; pair_weights:
-    (block, pair x lane), the weight of each pair in the loss; embedding_rule: the
-    optimizer of the embedding. Runs on the calling thread and releases Python's global
-    interpreter lock."""
-    begin, end = layout.hidden_weight, layout.size
-    work = _workspace(layout)
-    for block in range(len(memory.weights)):
-        for step in range(max(1, steps)):
-            _block_gradient(
-                memory.weights[block],
-                layout,
-                pair_weights[block],
-                pairs,
-                work,
-                memory.gradient[block],
-            )
-            if step == steps - 1:
-                copy_numbers(memory.weights[block], memory.before[block])
-            if step < steps:
-                at = number + step
-                update_weights(memory, block, embedding_rule, at, 0, begin, 1.0)
-                update_weights(memory, block, rule, at, begin, end, 1.0)
+    @cached_kernel(simd, optimizers, variant=optimizer.digest, nogil=True)
+    def train_modular(
+        memory, layout, pair_weights, pairs, rates, factors, number, steps
+    ):
+        """Train all blocks for `steps` updates, the first of which has the number
+        `number`, counted from 1.
+
+        With 0 steps only the gradient is computed. memory: `TrainingArrays`;
+        pair_weights: (block, pair x lane), the weight of each pair in the loss; rates:
+        `UpdateRates`; factors: (step,), what multiplies learning rates. Runs on the
+        calling thread and releases Python's global interpreter lock."""
+        work = _workspace(layout)
+        for block in range(len(memory.weights)):
+            for step in range(max(1, steps)):
+                _block_gradient(
+                    memory.weights[block],
+                    layout,
+                    pair_weights[block],
+                    pairs,
+                    work,
+                    memory.gradient[block],
+                )
+                if step == steps - 1:
+                    copy_numbers(memory.weights[block], memory.before[block])
+                if step < steps:
+                    update_weights(memory, block, rates, factors[step], number + step)
+
+    return train_modular
 
 
-@cached_kernel(simd, optimizers, nogil=True)
+@cached_kernel(simd, nogil=True)
 def _scores(weights, layout, pairs, others, behind, credit):
     work = _workspace(layout)
     for block in range(len(weights)):

@@ -182,8 +182,8 @@ def _call_llvm(builder, name, kind, args):
 
 
 def _arithmetic(operation, instruction):
-    """Implement `operation` for two `Scalars`, for two `Vectors`, and for `Vectors`
-    with `Scalars`."""
+    """Implement `operation` for two `Scalars`, for two `Vectors`, for `Vectors` with
+    `Scalars`, and for `Scalars` with a number, which is rounded to their type."""
 
     @type_callable(operation)
     def type_operation(context):
@@ -192,6 +192,9 @@ def _arithmetic(operation, instruction):
                 return left
             if isinstance(left, VectorsType) and left.scalars == right:
                 return left
+            for one, other in ((left, right), (right, left)):
+                if isinstance(one, ScalarsType) and isinstance(other, types.Number):
+                    return one
             return None
 
         return result
@@ -206,12 +209,29 @@ def _arithmetic(operation, instruction):
 
         return _each_axis(builder, signature.return_type, component)
 
+    def lower_with_number(context, builder, signature, args):
+        kind = signature.return_type
+        sides = (
+            lanes_of(context, builder, given, arg, kind)
+            for given, arg in zip(signature.args, args, strict=True)
+        )
+        return getattr(builder, instruction)(*sides)
+
     for left, right in (
         (ScalarsType, ScalarsType),
         (VectorsType, VectorsType),
         (VectorsType, ScalarsType),
     ):
         lower_builtin(operation, left, right)(lower)
+    lower_builtin(operation, ScalarsType, types.Number)(lower_with_number)
+    lower_builtin(operation, types.Number, ScalarsType)(lower_with_number)
+
+
+def lanes_of(context, builder, given, value, kind):
+    """A value of the type `given`, `Scalars` or a number, as lanes of the type `kind`."""
+    if isinstance(given, ScalarsType):
+        return value
+    return _broadcast(builder, kind, context.cast(builder, value, given, kind.element))
 
 
 for _operation, _in_place, _instruction in (
@@ -222,6 +242,19 @@ for _operation, _in_place, _instruction in (
 ):
     _arithmetic(_operation, _instruction)
     _arithmetic(_in_place, _instruction)
+
+
+@type_callable(operator.neg)
+def _type_negative(context):
+    def result(value):
+        return value if isinstance(value, ScalarsType) else None
+
+    return result
+
+
+@lower_builtin(operator.neg, ScalarsType)
+def _negative(context, builder, signature, args):
+    return builder.fneg(args[0])
 
 
 # ----------------------------------------------------- functions for use inside kernels

@@ -4,13 +4,15 @@ differentiate, update, evaluate.
 Each SIMD lane is a run with its own sequences; the gradient is that of
 `dynamics.kernels.sparse_backprop`."""
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamics.kernels import optimizers, simd, sparse_backprop
 from dynamics.kernels.compiling import cached_kernel, kernel_function
-from dynamics.kernels.optimizers import OptimizerRule, update_weights
+from dynamics.kernels.optimizers import optimizer_update
 from dynamics.kernels.simd import (
     LANES_32,
     add_scalars,
@@ -31,6 +33,7 @@ from dynamics.kernels.sparse_backprop import (
     sequence_forward,
     sparse_workspace,
 )
+from dynamics.optimizers import Optimizer
 
 _PARTIAL_SUM_LENGTH = 64
 """Number of sequences whose losses are summed in float32 before they are added to a
@@ -131,74 +134,62 @@ def _loss_and_credit(layout, logits, peak, target):
     return log_one_plus(argument) - (one - near) * ahead, best / equal
 
 
-@cached_kernel(sparse_backprop, simd, optimizers, nogil=True)
-def train_sparse(
-    memory,
-    layout,
-    sequences,
-    order,
-    rule,
-    discount,
-    decay,
-    number,
-    begin,
-    batch,
-    steps,
-    axes,
-):
-    """Train all blocks for `steps` mini-batches of one epoch, from the sequence `begin`
-    of the epoch's order on.
+@functools.cache
+def sparse_trainer(optimizer: Optimizer) -> Callable[..., None]:
+    """The kernel that trains with an optimizer."""
+    update_weights = optimizer_update(optimizer)
 
-    order: (run, sequence) int64. number: the number of the first update, counted from
-    1. With 0 steps only the gradient is computed. The learning rate of the MLP is
-    divided by `discount`, and `decay` is added to the weight decay of the assemblers
-    (output weights). Runs on the calling thread and releases Python's global
-    interpreter lock."""
-    decayed = OptimizerRule(
-        rule.kind,
-        rule.lr,
-        rule.weight_decay + decay,
-        rule.beta1,
-        rule.beta2,
-        rule.momentum,
+    @cached_kernel(
+        sparse_backprop, simd, optimizers, variant=optimizer.digest, nogil=True
     )
-    work = sparse_workspace(layout, axes)
-    mlp, assemblers = layout.receptor * len(axes), layout.assembler * len(axes)
-    after = assemblers + layout.hidden * len(axes)
-    for block in range(len(memory.weights)):
-        weights = memory.weights[block]
-        gradient = memory.gradient[block]
-        first = block * LANES_32
-        for step in range(max(1, steps)):
-            start = begin + step * batch
-            end = min(start + batch, order.shape[1])
-            _minibatch_gradient(
-                weights,
-                layout,
-                work,
-                sequences,
-                order,
-                first,
-                start,
-                end,
-                gradient,
-                axes,
-            )
-            if step < steps:
-                copy_numbers(weights, memory.before[block])
-                update_weights(memory, block, rule, number + step, 0, mlp, 1.0)
-                update_weights(
-                    memory, block, rule, number + step, mlp, assemblers, discount
+    def train_sparse(
+        memory,
+        layout,
+        sequences,
+        order,
+        rates,
+        factors,
+        number,
+        begin,
+        batch,
+        steps,
+        axes,
+    ):
+        """Train all blocks for `steps` mini-batches of one epoch, from the sequence
+        `begin` of the epoch's order on.
+
+        order: (run, sequence) int64. rates: `UpdateRates`. factors: (step,), what
+        multiplies learning rates. number: the number of the first update, counted from
+        1. With 0 steps only the gradient is computed. Runs on the calling thread and
+        releases Python's global interpreter lock."""
+        work = sparse_workspace(layout, axes)
+        for block in range(len(memory.weights)):
+            weights = memory.weights[block]
+            gradient = memory.gradient[block]
+            first = block * LANES_32
+            for step in range(max(1, steps)):
+                start = begin + step * batch
+                end = min(start + batch, order.shape[1])
+                _minibatch_gradient(
+                    weights,
+                    layout,
+                    work,
+                    sequences,
+                    order,
+                    first,
+                    start,
+                    end,
+                    gradient,
+                    axes,
                 )
-                update_weights(
-                    memory, block, decayed, number + step, assemblers, after, discount
-                )
-                update_weights(
-                    memory, block, rule, number + step, after, layout.size, discount
-                )
+                if step < steps:
+                    copy_numbers(weights, memory.before[block])
+                    update_weights(memory, block, rates, factors[step], number + step)
+
+    return train_sparse
 
 
-@cached_kernel(sparse_backprop, simd, optimizers, nogil=True)
+@cached_kernel(sparse_backprop, simd, nogil=True)
 def _score(weights, layout, sequences, counts, splits, totals, axes):
     """See `sparse_scores`; totals: (block, loss and accuracy x split x lane)."""
     work = sparse_workspace(layout, axes)

@@ -23,9 +23,6 @@ from dynamics.settings import SparseSettings
 NORMALISATION_EPSILON = 1e-5
 """Added to the root mean square, as in the authors' code."""
 
-MLP_VARIABLES = ("receptor", "assembler", "transform_bias", "receptor_bias")
-"""Weights of the MLP, which may have their own learning rate."""
-
 
 class ClusteringHead(NetworkParameters):
     """The clustering head of VC for sparse modular addition (VC section 2).

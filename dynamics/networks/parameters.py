@@ -1,8 +1,10 @@
 """The parameters of a network: weights by name, and flat rows that hold all of them one
 after another."""
 
+import itertools
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -60,3 +62,17 @@ class NetworkParameters:
             name: piece.unflatten(-1, shape)
             for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
         }
+
+    def parts(
+        self, *functions: Callable[[str], float]
+    ) -> tuple[list[tuple[float, ...]], list[int]]:
+        """Ranges of neighbouring weights for whose names functions have the same values:
+        these values, and the numbers of parameters."""
+        values = [tuple(f(name) for f in functions) for name in self.variables]
+        groups = [
+            (value, sum(length for _, length in members))
+            for value, members in itertools.groupby(
+                zip(values, self.lengths, strict=True), key=operator.itemgetter(0)
+            )
+        ]
+        return [value for value, _ in groups], [size for _, size in groups]

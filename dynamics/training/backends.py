@@ -8,17 +8,25 @@ products and updates from torch.optim, and a step is captured as a CUDA graph.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 
-from dynamics.kernels.optimizers import TrainingArrays, moment_names, optimizer_rule
+from dynamics.kernels.optimizers import training_arrays, update_rates
 from dynamics.kernels.simd import from_lanes, to_lanes
 from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.networks.threads import single_thread_after_fork
+from dynamics.optimizers import (
+    HYPERPARAMETERS,
+    Optimizer,
+    call_by_names,
+    update_numbers,
+)
 from dynamics.settings import OptimizerSettings
 
 MIN_CUDA_WIDTH = 64
@@ -102,20 +110,22 @@ class SimdBackend(Backend):
         self, settings: OptimizerSettings, network: NetworkParameters, runs: int
     ) -> None:
         self.runs = runs
-        self.rule = optimizer_rule(settings)
-        self.names = moment_names(settings)
-        zeros = to_lanes(np.zeros((runs, sum(network.lengths)), np.float32))
-        self.memory = TrainingArrays(
-            *(np.zeros_like(zeros) for _ in TrainingArrays._fields)
-        )
+        self.settings = settings
+        self.rates = update_rates(settings, network)
+        self.names = settings.optimizer_value.moments
+        shape = to_lanes(np.zeros((runs, sum(network.lengths)), np.float32)).shape
+        self.memory = training_arrays(shape, len(self.names))
+
+    def learning_rate_factors(self, step: int, steps: int) -> np.ndarray:
+        """What multiplies learning rates in the updates step + 1, ..., step + steps."""
+        factor = self.settings.learning_rate_factor
+        return np.array([factor(at) for at in range(step, step + steps)], np.float64)
 
     def set_state(
         self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int
     ) -> None:
         self.memory.weights[:] = to_lanes(weights)
-        for name, values in zip(
-            self.names, (self.memory.first, self.memory.second), strict=False
-        ):
+        for name, values in zip(self.names, self.memory.moments, strict=True):
             values[:] = to_lanes(moments[name])
         self.updates = updates
 
@@ -123,7 +133,7 @@ class SimdBackend(Backend):
         return from_lanes(self.memory.weights, self.runs)
 
     def moments(self) -> dict[str, np.ndarray]:
-        named = zip(self.names, (self.memory.first, self.memory.second), strict=False)
+        named = zip(self.names, self.memory.moments, strict=True)
         return {name: from_lanes(values, self.runs) for name, values in named}
 
     def gradient(self) -> np.ndarray:
@@ -142,8 +152,7 @@ class TorchBackend(Backend):
     """Training with torch, as batched products over a leading axis of at least `width`
     runs, and of at least `min_width`.
 
-    discounts: divisors of the learning rate by weight name. Weights with the same
-    discount and weight decay share one tensor."""
+    Weights with the same learning rate and weight decay share one tensor."""
 
     min_width = MIN_CUDA_WIDTH
 
@@ -154,15 +163,15 @@ class TorchBackend(Backend):
         runs: int,
         device: str,
         width: int = 0,
-        discounts: Mapping[str, float] | None = None,
     ) -> None:
         self.network = network
         self.runs = runs
         self.device = device
         self.width = max(runs, width, self.min_width)
-        self.names = moment_names(settings)
+        self.settings = settings
+        self.names = settings.optimizer_value.moments
         changes = [
-            ((discounts or {}).get(name, 1.0), settings.weight_decay_of(name))
+            (settings.learning_rate_of(name), settings.weight_decay_of(name))
             for name in network.variables
         ]
         groups = list(dict.fromkeys(changes))
@@ -179,12 +188,16 @@ class TorchBackend(Backend):
             for columns in self.columns
         ]
         options: list[dict] = []
-        for part, (discount, decay) in zip(self.parts, groups, strict=True):
+        for part, (rate, decay) in zip(self.parts, groups, strict=True):
             part.grad = torch.zeros_like(part)
             part.requires_grad_()
-            rates = {"lr": settings.lr / discount, "weight_decay": decay}
-            options.append({"params": [part], **rates})
+            options.append({"params": [part], "lr": rate, "weight_decay": decay})
         self.optimizer = torch_optimizer(settings, options, device != "cpu")
+        self.rates = [rate for rate, _ in groups]
+        if settings.has_schedule:
+            for group in self.optimizer.param_groups:
+                # a tensor, which a CUDA graph reads at each step
+                group["lr"] = torch.tensor(group["lr"], device=device)
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self.before: list[torch.Tensor] = []
 
@@ -218,10 +231,9 @@ class TorchBackend(Backend):
                 memory.setdefault(name, torch.zeros_like(part)).copy_(
                     new_moments[name][at]
                 )
-            if "exp_avg" in self.names:
-                memory.setdefault("step", torch.zeros((), device=part.device)).fill_(
-                    float(updates)
-                )
+            memory.setdefault("step", torch.zeros((), device=part.device)).fill_(
+                float(updates)
+            )
         self.updates = updates
 
     def train(self, step: int, steps: int) -> None:
@@ -229,6 +241,7 @@ class TorchBackend(Backend):
             if at == step + steps - 1:
                 self.before = [part.detach().clone() for part in self.parts]
             key = self.prepare(at)
+            self._set_learning_rates(at)
             if self.device == "cpu":
                 self._update(at)
             else:
@@ -290,6 +303,14 @@ class TorchBackend(Backend):
         for part, gradient in zip(self.parts, gradients, strict=True):
             _gradient_buffer(part).copy_(gradient)
 
+    def _set_learning_rates(self, step: int) -> None:
+        """Set the learning rates of the update that follows `step` updates."""
+        if not self.settings.has_schedule:
+            return
+        factor = self.settings.learning_rate_factor(step)
+        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+            group["lr"].fill_(rate * factor)
+
     def _update(self, step: int) -> None:
         self._differentiate(step)
         self.optimizer.step()
@@ -334,19 +355,61 @@ def _gradient_buffer(part: torch.Tensor) -> torch.Tensor:
     return part.grad
 
 
+class ElementwiseOptimizer(torch.optim.Optimizer):
+    """An optimizer of `dynamics.optimizers` whose update is applied to tensors.
+
+    The number of updates is a tensor, so that a step can be captured in a CUDA graph."""
+
+    def __init__(
+        self,
+        groups: list[dict],
+        optimizer: Optimizer,
+        hyperparameters: Mapping[str, float],
+    ) -> None:
+        super().__init__(groups, dict(hyperparameters))
+        self.value = optimizer
+        for group in self.param_groups:
+            for part in group["params"]:
+                self.state[part]["step"] = torch.zeros((), device=part.device)
+                for name in optimizer.moments:
+                    self.state[part][name] = torch.zeros_like(part)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update all parameters."""
+        for group in self.param_groups:
+            numbers = {name: group[name] for name in HYPERPARAMETERS}
+            for part in group["params"]:
+                state = self.state[part]
+                state["step"] += 1
+                names = self.value.moments
+                weight, *moments = self.value.apply(
+                    part.grad,
+                    part,
+                    [state[name] for name in names],
+                    update_numbers(numbers, state["step"].double()),
+                )
+                part.copy_(weight)
+                for name, moment in zip(names, moments, strict=True):
+                    state[name].copy_(moment)
+
+
 def torch_optimizer(
     settings: OptimizerSettings, groups: list[dict], graph: bool
 ) -> torch.optim.Optimizer:
-    """The fused torch optimizer of the settings, with a learning rate and weight decay
-    per group.
+    """The optimizer of the settings in torch, fused if torch has it, with a learning rate
+    and weight decay per group.
 
     graph: whether its steps can be captured in a CUDA graph.
     """
-    s = settings
-    if s.optimizer == "sgd":
-        return torch.optim.SGD(groups, momentum=s.momentum, fused=True)
-    rule = torch.optim.AdamW if s.optimizer == "adamw" else torch.optim.Adam
-    return rule(groups, betas=(s.beta1, s.beta2), fused=True, capturable=graph)
+    optimizer = settings.optimizer_value
+    if optimizer.in_torch is None:
+        return ElementwiseOptimizer(groups, optimizer, settings.hyperparameters)
+    name, options = call_by_names(optimizer.in_torch, settings.hyperparameters)
+    kind = getattr(torch.optim, name)
+    if "capturable" in inspect.signature(kind).parameters:
+        options["capturable"] = graph
+    return kind(groups, fused=True, **options)
 
 
 def mean_scores(

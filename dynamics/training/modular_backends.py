@@ -10,8 +10,8 @@ import torch
 from dynamics.kernels.modular_backprop import (
     modular_layout,
     modular_scores,
+    modular_trainer,
     pair_quads,
-    train_modular,
 )
 from dynamics.kernels.pair_activations import activate_pairs, add_pair_gradients
 from dynamics.kernels.simd import to_lanes
@@ -50,8 +50,7 @@ class ModularSimdBackend(SimdBackend):
     def __init__(self, network: ConstantAttention, seeds: np.ndarray) -> None:
         s = network.settings
         super().__init__(s, network, len(seeds))
-        decay = s.weight_decay_of("embedding")
-        self.embedding_rule = self.rule._replace(weight_decay=decay)
+        self.kernel = modular_trainer(s.optimizer_value)
         self.network = network
         self.pairs = pair_quads(s.n)
         self.layout = modular_layout(s.n, s.hidden, s.dim)
@@ -62,13 +61,13 @@ class ModularSimdBackend(SimdBackend):
         self.pair_weights = to_lanes(padded)
 
     def train(self, step: int, steps: int) -> None:
-        train_modular(
+        self.kernel(
             self.memory,
             self.layout,
             self.pair_weights,
             self.pairs,
-            self.rule,
-            self.embedding_rule,
+            self.rates,
+            self.learning_rate_factors(step, steps),
             self.updates + 1,
             steps,
         )

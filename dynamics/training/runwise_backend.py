@@ -12,14 +12,12 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numba import get_num_threads
 
-from dynamics.kernels.optimizers import moment_names
 from dynamics.networks.parameters import NetworkParameters
 from dynamics.settings import OptimizerSettings
 from dynamics.training.backends import Backend, concatenate_scores, torch_optimizer
@@ -49,23 +47,19 @@ class TorchRun(ABC):
         )
         self.weights = network.unflatten(self.parameters.detach())
         self.gradient = torch.zeros_like(self.parameters)
-        decays = map(settings.weight_decay_of, network.variables)
-        groups = [
-            (decay, sum(length for _, length in variables))
-            for decay, variables in itertools.groupby(
-                zip(decays, network.lengths, strict=True), key=itemgetter(0)
-            )
-        ]
-        self.sizes = [size for _, size in groups]
+        rates, self.sizes = network.parts(
+            settings.learning_rate_of, settings.weight_decay_of
+        )
         self.parts = self.parameters.detach().split(self.sizes)
-        """Views of the parameters: one view for each weight decay."""
+        """Views of the parameters: one view for each learning rate and weight decay."""
         options: list[dict] = []
         gradients = self.gradient.split(self.sizes)
-        for part, gradient, (decay, _) in zip(
-            self.parts, gradients, groups, strict=True
+        for part, gradient, (rate, decay) in zip(
+            self.parts, gradients, rates, strict=True
         ):
             part.grad = gradient
-            options.append({"params": [part], "lr": settings.lr, "weight_decay": decay})
+            options.append({"params": [part], "lr": rate, "weight_decay": decay})
+        self.rates = [rate for rate, _ in rates]
         self.optimizer = torch_optimizer(settings, options, graph=False)
         self.before = self.parameters.detach().clone()
 
@@ -78,10 +72,6 @@ class TorchRun(ABC):
         """Mean cross-entropy and accuracy, both (1, split) float64, of logits computed
         in `dtype`."""
 
-    def learning_rate(self, step: int) -> float:
-        """The learning rate of the update that follows `step` updates."""
-        return self.settings.lr
-
     @torch.no_grad()
     def set_state(
         self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int
@@ -89,9 +79,7 @@ class TorchRun(ABC):
         """Set the weights and the optimizer's moments, each (parameter,)."""
         self.parameters.copy_(torch.from_numpy(weights))
         for part in self.parts:
-            self.optimizer.state[part] = (
-                {"step": torch.tensor(float(updates))} if "exp_avg" in moments else {}
-            )
+            self.optimizer.state[part] = {"step": torch.tensor(float(updates))}
         for name, values in moments.items():
             moment = torch.from_numpy(values).to(self.parameters.dtype, copy=True)
             pieces = moment.split(self.sizes)
@@ -108,8 +96,10 @@ class TorchRun(ABC):
             self.differentiate(at, map_portions)
             if at == step + steps - 1:
                 self.before.copy_(self.parameters.detach())
-            for group in self.optimizer.param_groups:
-                group["lr"] = self.learning_rate(at)
+            factor = self.settings.learning_rate_factor(at)
+            groups = self.optimizer.param_groups
+            for group, rate in zip(groups, self.rates, strict=True):
+                group["lr"] = rate * factor
             self.optimizer.step()
 
 
@@ -145,7 +135,7 @@ class RunwiseBackend(Backend):
     def __init__(
         self, settings: OptimizerSettings, runs: Sequence[TorchRun], dtype: torch.dtype
     ) -> None:
-        self.names = moment_names(settings)
+        self.names = settings.optimizer_value.moments
         self.runs = runs
         self.dtype = dtype
         self.threads = get_num_threads()

@@ -9,9 +9,9 @@ from dynamics.kernels.sparse_backprop import sparse_layout
 from dynamics.kernels.sparse_minibatches import (
     LabelledSequences,
     sparse_scores,
-    train_sparse,
+    sparse_trainer,
 )
-from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 from dynamics.system import DEFAULT_CLOCK, EpochClock
@@ -58,6 +58,7 @@ class SparseSimdBackend(SimdBackend):
         super().__init__(network.settings, network, len(seeds))
         self.network = network
         self.clock = clock
+        self.kernel = sparse_trainer(network.settings.optimizer_value)
         self.layout = sparse_layout(network)
         self.seeds = np.asarray(seeds, np.int64)
         self.axes = tuple(range(network.settings.dim))
@@ -94,14 +95,13 @@ class SparseSimdBackend(SimdBackend):
         epoch, batch = epoch_and_batch(s.epoch_steps, self.clock, step)
         if self.order is None or self.order[0] != epoch:
             self.order = (epoch, epoch_orders(self.seeds, epoch, s.data))
-        train_sparse(
+        self.kernel(
             self.memory,
             self.layout,
             self.training,
             self.order[1],
-            self.rule,
-            float(s.mlp_lr_discount),
-            float(s.assembler_decay),
+            self.rates,
+            self.learning_rate_factors(step, steps),
             self.updates + 1,
             batch * s.batch,
             s.batch,
@@ -148,8 +148,7 @@ class SparseTorchBackend(TorchBackend):
     ) -> None:
         s = network.settings
         self.clock = clock
-        discounts = dict.fromkeys(MLP_VARIABLES, s.mlp_lr_discount)
-        super().__init__(s, network, len(seeds), device, width, discounts)
+        super().__init__(s, network, len(seeds), device, width)
         train, evaluation = _training_and_evaluation(s, seeds)
         self.evaluation = [torch.from_numpy(values).to(device) for values in evaluation]
         self.together = min(self.width, runs_scored_together(s))

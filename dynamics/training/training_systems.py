@@ -10,7 +10,6 @@ import torch
 from numba import get_num_threads
 
 from dynamics import tasks
-from dynamics.kernels.optimizers import moment_names
 from dynamics.kernels.simd import LANES_32
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
@@ -74,7 +73,7 @@ class TrainingSystem(ABC, Generic[_Network]):
         self.splits = self.split_names(settings)
         self.device = device if device == "cpu" else resolve_device(device, self.kind)
         self.ensemble_width = ensemble_width
-        self.moment_names = moment_names(settings)
+        self.moment_names = settings.optimizer_value.moments
         self.variables = {
             **self.network.variables,
             "gradient_norm": ("layer",),

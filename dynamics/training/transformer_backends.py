@@ -27,11 +27,6 @@ from dynamics.training.runwise_backend import (
 )
 
 
-def learning_rate(s: TransformerSettings, step: int) -> float:
-    """The learning rate of the update that follows `step` updates."""
-    return s.lr * min(1.0, (step + 1) / max(1, s.warmup))
-
-
 def transformer_splits(s: TransformerSettings) -> tuple[str, ...]:
     """Names of the splits that are not empty."""
     return ("train", "test") if s.train_pairs < s.pairs else ("train",)
@@ -78,9 +73,6 @@ class TransformerRun(TorchRun):
         self.all_pairs = torch.from_numpy(operation_pairs(s))
         self.train_pairs = self.all_pairs[torch.from_numpy(train[0])]
         self.order: tuple[int, torch.Tensor] | None = None
-
-    def learning_rate(self, step: int) -> float:
-        return learning_rate(self.network.settings, step)
 
     def differentiate(self, step: int, map_portions: Map = map) -> None:
         pairs = self._batch(step)
@@ -170,10 +162,6 @@ class TransformerTorchBackend(TorchBackend):
         s = network.settings
         self.clock = clock
         super().__init__(s, network, len(seeds), device, width)
-        for group in self.optimizer.param_groups:
-            group["lr"] = torch.tensor(
-                group["lr"], device=device
-            )  # a tensor, which a CUDA graph reads at each step
         runs = np.minimum(np.arange(self.width), len(seeds) - 1)  # repeat the last run
         self.seeds = np.asarray(seeds)[runs]
         train, _ = operation_splits(s, seeds)
@@ -188,8 +176,6 @@ class TransformerTorchBackend(TorchBackend):
 
     def prepare(self, step: int) -> int:
         s = self.network.settings
-        for group in self.optimizer.param_groups:
-            group["lr"].fill_(learning_rate(s, step))
         if not s.batch:
             return s.train_pairs
         epoch, batch = epoch_and_batch(s.epoch_steps, self.clock, step)

@@ -37,11 +37,10 @@ from analysis.reproduction.odonnat2024.circuit_claims import (
 )
 from analysis.statistics import success_mask
 from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
-from dynamics.networks.clustering_head import MLP_VARIABLES
 from dynamics.networks.derivatives import FlatLoss
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
-from dynamics.settings import SUCCESS_ACCURACY
+from dynamics.settings import MLP_VARIABLES, SUCCESS_ACCURACY
 from dynamics.trajectory.frames import evenly_spaced_frames
 
 FIRST_LAYERS = learning_phases.SEQUENCE_EMBEDDING_WEIGHTS

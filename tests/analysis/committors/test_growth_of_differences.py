@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 
-from analysis import lyapunov
+from analysis import linearization, lyapunov
 from analysis.committors import (
     growth_of_differences,
     largest_exponents,
@@ -24,6 +25,9 @@ from dynamics import (
     register,
     simulate,
 )
+from dynamics.branching import open_source, states_at
+from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.optimizers import Optimizer, register_optimizer, sign, update_numbers
 from tests.dynamics.test_external_systems import Noise, NoiseSettings
 
 RATES = np.array([0.5, -0.2, -1.0])
@@ -178,15 +182,58 @@ def test_exponents_jump_where_a_difference_switches_a_hidden_unit(monkeypatch):
     assert not switches.any()
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+def test_derivatives_of_updates_are_differences_of_updates(optimizer):
+    """Of weights and moments, with central differences in float64."""
+    momentum = 0.9 if optimizer == "sgd" else 0.0
+    settings = dataclasses.replace(
+        DESCENT, optimizer=optimizer, momentum=momentum, lr=0.02, eps=1e-8
+    )
+    source = simulate(settings, runs=1, steps=12)
+    network, value = ConstantAttention(settings), settings.optimizer_value
+    loss = linearization.training_objective(network, 0).loss
+    (state,) = states_at(open_source(source), np.array([0]), [9], [])
+    numbers = update_numbers(settings.hyperparameters, state.updates + 1)
+    vectors = [state.weights, *(state.moments[name] for name in value.moments)]
+    begin = np.concatenate([row[0] for row in vectors]).astype(float)
+
+    def updated(vector):
+        weight, *moments = map(torch.from_numpy, np.split(vector, len(vectors)))
+        gradient = torch.func.grad(loss)(weight)
+        return np.concatenate(value.apply(gradient, weight, moments, numbers))
+
+    (derivative,) = growth_of_differences._update_derivatives(source, settings, 9, 10)
+    for column in np.random.default_rng(0).integers(len(begin), size=20):
+        move = np.zeros(len(begin))
+        move[column] = size = 1e-6 * abs(begin[column]) + 1e-12
+        slope = (updated(begin + move) - updated(begin - move)) / (2 * size)
+        scale = np.abs(slope).max()
+        assert_allclose(derivative[0][:, column], slope, atol=1e-3 * scale)
+
+
 def test_products_of_derivatives_are_for_few_systems():
-    source = simulate(ModularSettings(n=5), runs=1, steps=4)
-    with pytest.raises(SettingsError, match="optimizer sgd without momentum"):
+    source = simulate(SPARSE, runs=1, steps=4)
+    with pytest.raises(SettingsError, match="particles with step_rule force"):
         linearized_exponents(source, 0, 2, 1)
 
 
+def test_an_update_without_a_derivative_has_no_exponents():
+    register_optimizer(Optimizer("sign_descent", descend_by_signs))
+    settings = dataclasses.replace(DESCENT, optimizer="sign_descent")
+    source = simulate(settings, runs=1, steps=4)
+    with pytest.raises(SettingsError, match="optimizer: found sign_descent"):
+        linearized_exponents(source, 0, 2, 1)
+
+
+def descend_by_signs(gradient, weight, lr):
+    return weight - lr * sign(gradient)
+
+
+SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
+
+
 def test_different_batches_part_runs_that_common_batches_keep_together():
-    settings = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
-    source = simulate(settings, runs=2, steps=60)
+    source = simulate(SPARSE, runs=2, steps=60)
     common, different = (
         lyapunov(source, [10], 20, [1e-3], 4, batches=batches)["exponent"]
         for batches in ("common", "different")

@@ -17,8 +17,8 @@ from analysis.loss_geometry import (
     spectral_density,
 )
 from dynamics import ModularSettings, SparseSettings
-from dynamics.networks.clustering_head import MLP_VARIABLES
 from dynamics.recording.quantities import SECOND_MOMENT
+from dynamics.settings import MLP_VARIABLES
 
 SPARSE = SparseSettings(
     length=5, sparsity=2, data=64, batch=16, hidden=8, mlp_lr_discount=4.0

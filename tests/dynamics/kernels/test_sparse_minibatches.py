@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal, assert_array_less
 
-from dynamics.kernels.optimizers import TrainingArrays, optimizer_rule
+from dynamics.kernels.optimizers import training_arrays, update_rates
 from dynamics.kernels.simd import (
     LANES_32,
     from_lanes,
@@ -17,7 +17,7 @@ from dynamics.kernels.simd import (
     to_lanes,
 )
 from dynamics.kernels.sparse_backprop import gelu, sparse_layout
-from dynamics.kernels.sparse_minibatches import LabelledSequences, train_sparse
+from dynamics.kernels.sparse_minibatches import LabelledSequences, sparse_trainer
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
 from dynamics.tasks import sample_sequences, sparse_splits, sparse_sum, unseen_mask
@@ -32,14 +32,14 @@ def both(s, runs, begin=0, end=None, scale=1.0):
     rows = np.float32(scale) * network.flatten(network.initial(seeds))
     tokens, order = sample_sequences(s, seeds, "train"), epoch_orders(seeds, 3, s.data)
     targets = sparse_sum(tokens, s)
-    memory = TrainingArrays(
-        to_lanes(rows), *(np.full_like(to_lanes(rows), np.nan) for _ in range(4))
-    )
+    memory = training_arrays(to_lanes(rows).shape, 2)
+    memory.weights[:] = to_lanes(rows)
     learned = LabelledSequences(tokens, targets.astype(np.int16))
-    rule, layout, axes = optimizer_rule(s), sparse_layout(network), tuple(range(s.dim))
-    train_sparse(
-        memory, layout, learned, order, rule, 1.0, 0.0, 1, begin, end - begin, 0, axes
-    )
+    rates, layout, axes = update_rates(s, network), sparse_layout(network), range(s.dim)
+    factors = np.ones(0)
+    sizes = (1, begin, end - begin, 0, tuple(axes))
+    train = sparse_trainer(s.optimizer_value)
+    train(memory, layout, learned, order, rates, factors, *sizes)
     exact = torch.from_numpy(rows).double().requires_grad_()
     at = order[:, begin:end]
     batch, target = (

@@ -7,8 +7,7 @@ import torch
 
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.odonnat2024 import phase_claims
-from dynamics.networks.clustering_head import MLP_VARIABLES
-from dynamics.settings import SparseSettings
+from dynamics.settings import MLP_VARIABLES, SparseSettings
 from dynamics.simulation import simulate
 from tests.analysis.reproduction.evidence_by_hand import (
     dataset,
