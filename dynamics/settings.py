@@ -15,12 +15,12 @@ import numbers
 import operator
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
-from dynamics import forces, optimizers
+from dynamics import forces, optimizers, schedules
 from dynamics.errors import SettingsError
 from dynamics.forces import BalanceRule, Force
 from dynamics.optimizers import Optimizer
@@ -346,6 +346,10 @@ class OptimizerSettings:
     """Momentum; for sgd only."""
     eps: float = dataclasses.field(default=1e-8, metadata=SAVED_IF_CHANGED)
     """The number that adam and adamw add to the root of the mean squared gradient."""
+    schedule: str = dataclasses.field(default="constant", metadata=SAVED_IF_CHANGED)
+    """Schedule of the learning rate: constant, warmup:STEPS (linear), cosine:STEPS (to 0)
+    or cosine:STEPS:FLOOR, a registered one, or several separated by commas, which
+    multiply."""
 
     @property
     def time_step(self) -> float:
@@ -367,12 +371,27 @@ class OptimizerSettings:
         """The learning rate of a variable of the network, such as "embedding"."""
         return self.lr
 
-    has_schedule: ClassVar[bool] = False
-    """Whether the learning rate changes during training."""
+    @property
+    def whole_schedule(self) -> str:
+        """The schedule with what other settings contribute to it."""
+        return self.schedule
+
+    @property
+    def has_schedule(self) -> bool:
+        """Whether the learning rate changes during training."""
+        return self.whole_schedule != schedules.CONSTANT
 
     def learning_rate_factor(self, step: int) -> float:
         """What multiplies learning rates in the update that follows `step` updates."""
-        return 1.0
+        return schedules.schedule_factor(self.whole_schedule)(step)
+
+    @property
+    def elapsed_times(self) -> Mapping[int, float] | None:
+        """The time of each step, the sum of the learning rates before it; None without a
+        schedule, where it is the learning rate times the step."""
+        if self.schedule == schedules.CONSTANT:
+            return None
+        return schedules.elapsed_times(self.lr, self.whole_schedule)
 
     def weight_decay_of(self, variable: str) -> float:
         """The weight decay of a variable of the network, such as "embedding"."""
@@ -385,6 +404,7 @@ class OptimizerSettings:
             _check_field(self, field, check_real, below=1)
         _check_field(self, "eps", check_real)
         object.__setattr__(self, "optimizer", _optimizer_identity(self.optimizer))
+        object.__setattr__(self, "schedule", _schedule_identity(self.schedule))
         used = optimizers.find_optimizer(self.optimizer).hyperparameters
         for field in ("beta1", "beta2", "momentum", "eps"):
             default = self.__dataclass_fields__[field].default
@@ -409,6 +429,14 @@ def _optimizer_identity(name: object) -> str:
         )
         raise SettingsError("optimizer", name, allowed)
     return identity
+
+
+def _schedule_identity(text: object) -> str:
+    """What files contain of a schedule, as `_optimizer_identity`."""
+    names = schedules.schedule_names(str(text))
+    if None in map(schedules.find_identity, names):
+        import_external_systems()
+    return schedules.schedule_identity(str(text))
 
 
 @dataclass(frozen=True)
@@ -687,7 +715,6 @@ class TransformerSettings(OptimizerSettings):
     """
 
     system: ClassVar[str] = "transformer"
-    has_schedule: ClassVar[bool] = True
 
     weight_decay: float = 2.0
     """Weight decay of all parameters; for adam and sgd, the coefficient of an L2 term
@@ -698,7 +725,7 @@ class TransformerSettings(OptimizerSettings):
     """Decay rate of the mean squared gradient in adam and adamw."""
     warmup: int = 10
     """Number of first updates over which the learning rate increases linearly to its
-    value."""
+    value, besides --schedule."""
     batch: int = 0
     """Number of pairs in a mini-batch; the last mini-batch of an epoch may be smaller.
     0: the whole training split."""
@@ -807,9 +834,11 @@ class TransformerSettings(OptimizerSettings):
         """100 epochs."""
         return 100 * self.epoch_steps
 
-    def learning_rate_factor(self, step: int) -> float:
-        """What multiplies learning rates in the update that follows `step` updates."""
-        return min(1.0, (step + 1) / max(1, self.warmup))
+    @property
+    def whole_schedule(self) -> str:
+        """The schedule, after the warm-up."""
+        warmup = f"warmup:{self.warmup}"
+        return warmup if self.schedule == "constant" else f"{warmup},{self.schedule}"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,6 +26,7 @@ from dynamics.optimizers import update_numbers
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
+    Settings,
     SettingsError,
     check_integer,
 )
@@ -91,7 +92,7 @@ def lyapunov(
         raise SettingsError("batches", batches, "common or different")
     different = batches == "different"
     sizes = sorted(displace)
-    duration = span * read_settings(trajectory).time_step
+    settings = read_settings(trajectory)
     means, spreads = [], []
     for step in steps:
         ends = branch_copies(
@@ -108,6 +109,7 @@ def lyapunov(
         begin = np.linalg.norm(first[:, 1:] - first[:, :1], axis=-1)
         end = np.linalg.norm(last[:, 1:] - undisturbed, axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
+            duration = elapsed_time(settings, step, step + span)
             growth = np.log(end / begin) / duration
         diverged = (ends["last_step"] < step + span).values.reshape(shape[:-1])
         growth[diverged[:, 1:] | diverged[:, :1]] = np.nan
@@ -191,8 +193,8 @@ def largest_exponents(
         directions, triangle = np.linalg.qr(moved)
         if end > step + transient:
             sums += np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2)))
-    duration = (until - step - transient) * read_settings(trajectory).time_step
-    return sums / duration
+    settings = read_settings(trajectory)
+    return sums / elapsed_time(settings, step + transient, until)
 
 
 def linearized_exponents(
@@ -235,7 +237,15 @@ def linearized_exponents(
     for derivative in itertools.chain([first], derivatives):
         directions, triangle = np.linalg.qr(derivative @ directions)
         sums += np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2)))
-    return sums / ((until - step) * settings.time_step)
+    return sums / elapsed_time(settings, step, until)
+
+
+def elapsed_time(settings: Settings, begin: int, end: int) -> float:
+    """The time between two steps: the sum of the step sizes."""
+    times = getattr(settings, "elapsed_times", None)
+    if times is None:
+        return (end - begin) * settings.time_step
+    return times[end] - times[begin]
 
 
 def _centring(settings: ParticleSettings) -> np.ndarray:

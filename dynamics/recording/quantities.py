@@ -380,7 +380,8 @@ def as_array(values: torch.Tensor) -> np.ndarray:
 def variable_dims(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
     """The dimensions, after run and step, of a recorded variable. Raises
     SettingsError."""
-    if name in (*RESERVED_NAMES, *METRIC_VARIABLES, "layer", "split"):
+    used = {*RESERVED_NAMES, *METRIC_VARIABLES, "layer", "split"} - {LEARNING_RATE}
+    if name in used:
         raise SettingsError(
             "name of a variable", name, "a name that the format does not use otherwise"
         )

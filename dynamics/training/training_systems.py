@@ -81,6 +81,8 @@ class TrainingSystem(ABC, Generic[_Network]):
             "loss": ("split",),
             "accuracy": ("split",),
         }
+        if settings.elapsed_times is not None:
+            self.variables["learning_rate"] = ()
         self._trainer: EnsembleTrainer | None = None
 
     @abstractmethod
@@ -159,10 +161,19 @@ class TrainingSystem(ABC, Generic[_Network]):
         frames = self._trainer_of(state).map(
             observe_runs, with_moments(state, self.moment_names)
         )
-        return {
-            name: np.concatenate([part[name] for part in frames])
-            for name in self.variables
+        frame = {
+            name: np.concatenate([part[name] for part in frames]) for name in frames[0]
         }
+        if "learning_rate" in self.variables:
+            frame["learning_rate"] = self.learning_rates(state)
+        return frame
+
+    def learning_rates(self, state: TrainingState) -> np.ndarray:
+        """The learning rate of the next update of each run, (run,); of a run that has
+        diverged that of the update with which it did."""
+        factor = self.settings.learning_rate_factor
+        factors = [factor(int(step)) for step in state.last_step]
+        return np.float32(self.settings.lr) * np.array(factors, np.float32)
 
     def _trainer_of(self, state: TrainingState) -> EnsembleTrainer:
         seeds = np.stack([state.seeds, state.batch_seeds], axis=1)

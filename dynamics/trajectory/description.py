@@ -139,6 +139,7 @@ def describe_run(
         settings.time_step,
         settings.epoch_steps,
         attrs,
+        times=getattr(settings, "elapsed_times", None),
     )
 
 
@@ -245,7 +246,13 @@ FIRST_BACKEND = "simd"
 """The backend of files without the attribute, which were written when there was only
 one."""
 
-METRIC_VARIABLES = ("gradient_norm", "update_norm", "loss", "accuracy")
+METRIC_VARIABLES = (
+    "gradient_norm",
+    "update_norm",
+    "loss",
+    "accuracy",
+    "learning_rate",
+)
 """Variables that are recorded with record="metrics"."""
 
 

@@ -53,6 +53,7 @@ _FRAME_VARIABLES = {
         " first",
     ),
     "update_norm": ("layer", "norm of the last update; 0 at step 0"),
+    "learning_rate": ("", "learning rate of the update that follows"),
     "loss": ("split", "mean cross-entropy over the whole split"),
     "accuracy": ("split", "fraction of the split classified correctly"),
     "hidden_weight": ("hidden axis", "W_h of the linear layer (CA)"),
