@@ -350,6 +350,12 @@ class OptimizerSettings:
     """Schedule of the learning rate: constant, warmup:STEPS (linear), cosine:STEPS (to 0)
     or cosine:STEPS:FLOOR, a registered one, or several separated by commas, which
     multiply."""
+    decay_of: tuple[str, ...] = dataclasses.field(default=(), metadata=SAVED_IF_CHANGED)
+    """Weight decay of single variables of the network, as in embedding=0."""
+    lr_of: tuple[str, ...] = dataclasses.field(default=(), metadata=SAVED_IF_CHANGED)
+    """Learning rate of single variables of the network, as in embedding=0.001."""
+    freeze: tuple[str, ...] = dataclasses.field(default=(), metadata=SAVED_IF_CHANGED)
+    """Variables of the network that keep their initial values."""
 
     @property
     def time_step(self) -> float:
@@ -367,9 +373,29 @@ class OptimizerSettings:
         optimizer = optimizers.find_optimizer(self.optimizer)
         return optimizer.with_hyperparameters(self.hyperparameters)
 
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """Names of the variables of the network that are trained."""
+        return ()
+
     def learning_rate_of(self, variable: str) -> float:
         """The learning rate of a variable of the network, such as "embedding"."""
+        if variable in self.freeze:
+            return 0.0
+        return values_by_variable(self.lr_of).get(variable, self._common_rate(variable))
+
+    def weight_decay_of(self, variable: str) -> float:
+        """The weight decay of a variable of the network, such as "embedding"."""
+        own = values_by_variable(self.decay_of)
+        return own.get(variable, self._common_decay(variable))
+
+    def _common_rate(self, variable: str) -> float:
+        """The learning rate of a variable that `lr_of` does not name."""
         return self.lr
+
+    def _common_decay(self, variable: str) -> float:
+        """The weight decay of a variable that `decay_of` does not name."""
+        return self.weight_decay
 
     @property
     def whole_schedule(self) -> str:
@@ -393,10 +419,6 @@ class OptimizerSettings:
             return None
         return schedules.elapsed_times(self.lr, self.whole_schedule)
 
-    def weight_decay_of(self, variable: str) -> float:
-        """The weight decay of a variable of the network, such as "embedding"."""
-        return self.weight_decay
-
     def __post_init__(self) -> None:
         _check_field(self, "weight_decay", check_real)
         _check_field(self, "lr", check_real, positive=True)
@@ -405,6 +427,8 @@ class OptimizerSettings:
         _check_field(self, "eps", check_real)
         object.__setattr__(self, "optimizer", _optimizer_identity(self.optimizer))
         object.__setattr__(self, "schedule", _schedule_identity(self.schedule))
+        for field in ("decay_of", "lr_of", "freeze"):
+            _check_variables(self, field)
         used = optimizers.find_optimizer(self.optimizer).hyperparameters
         for field in ("beta1", "beta2", "momentum", "eps"):
             default = self.__dataclass_fields__[field].default
@@ -413,6 +437,37 @@ class OptimizerSettings:
                 names = optimizers.optimizers_with(field)
                 allowed = f"{default:g} unless the optimizer is {' or '.join(names)}"
                 raise SettingsError(field, value, allowed)
+
+
+def values_by_variable(items: tuple[str, ...]) -> dict[str, float]:
+    """The numbers in settings such as ("embedding=0.1",), by variable."""
+    pairs = (item.rpartition("=") for item in items)
+    return {name: float(number) for name, _, number in pairs}
+
+
+def _check_variables(settings: "OptimizerSettings", field: str) -> None:
+    """Check a setting whose items name variables of the network, with numbers from 0
+    except for `freeze`; store them in the order of the variables. Raises
+    SettingsError."""
+    names = settings.weight_names
+    allowed = f"variables among {', '.join(names)}"
+    if field != "freeze":
+        allowed = f"VARIABLE=NUMBER, each of another one of {', '.join(names)}"
+    items = {}
+    value = getattr(settings, field)
+    for item in value:
+        name, equals, number = str(item).partition("=")
+        if name not in names or name in items or (equals == "") != (field == "freeze"):
+            raise SettingsError(field, item, allowed)
+        items[name] = name
+        if equals:
+            try:
+                number = repr(check_real(field, float(number)))
+            except ValueError:
+                raise SettingsError(field, item, allowed) from None
+            items[name] = f"{name}={number}"
+    ordered = tuple(items[name] for name in names if name in items)
+    object.__setattr__(settings, field, ordered)
 
 
 def _optimizer_identity(name: object) -> str:
@@ -477,16 +532,23 @@ class ModularSettings(OptimizerSettings):
     embedding_weight_decay: float | None = dataclasses.field(
         default=None, metadata=SAVED_IF_CHANGED
     )
-    """Weight decay of the embedding, if it differs from that of the other
-    parameters."""
+    """Former name of --decay-of embedding=NUMBER."""
+
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """Names of the variables of the network that are trained."""
+        hidden, output = (
+            ("hidden_weight", "hidden_bias"),
+            ("output_weight", "output_bias"),
+        )
+        return ("embedding", *hidden, *output)
 
     @property
     def modulus(self) -> int:
         """N, the number of tokens."""
         return self.n
 
-    def weight_decay_of(self, variable: str) -> float:
-        """The weight decay of a variable of the network, such as "embedding"."""
+    def _common_decay(self, variable: str) -> float:
         if variable == "embedding" and self.embedding_weight_decay is not None:
             return self.embedding_weight_decay
         return self.weight_decay
@@ -495,6 +557,10 @@ class ModularSettings(OptimizerSettings):
         super().__post_init__()
         if self.embedding_weight_decay is not None:
             _check_field(self, "embedding_weight_decay", check_real)
+            if "embedding" in values_by_variable(self.decay_of):
+                allowed = "none if --decay-of names the embedding"
+                found = self.embedding_weight_decay
+                raise SettingsError("embedding_weight_decay", found, allowed)
         _check_field(self, "n", check_integer, 1, 1000)
         _check_field(self, "hidden", check_integer, 1, 100_000)
         _check_field(self, "dim", check_integer, 1, 10_000)
@@ -564,7 +630,8 @@ class SparseSettings(OptimizerSettings):
     """Number of sequences in a mini-batch; the last mini-batch of an epoch may be
     smaller."""
     mlp_lr_discount: float = 1.0
-    """Ratio of the learning rate of the other parameters to that of the MLP."""
+    """Ratio of the learning rate of the other parameters to that of the MLP, except for
+    variables in --lr-of."""
     assembler_decay: float = 0.0
     """Additional weight decay of the output weights of the MLP (the assemblers)."""
     dim: int = 2
@@ -597,6 +664,17 @@ class SparseSettings(OptimizerSettings):
     ("successful")."""
 
     @property
+    def weight_names(self) -> tuple[str, ...]:
+        """Names of the variables of the network that are trained."""
+        attention = ("embedding", "position_embedding", "query", "value")
+        names = [*attention, "receptor", "assembler"]
+        if self.output_bias:
+            names.append("transform_bias")
+        if self.receptor_biases:
+            names.append("receptor_bias")
+        return tuple(names)
+
+    @property
     def modulus(self) -> int:
         """p, the number of tokens."""
         return self.vocab
@@ -626,12 +704,10 @@ class SparseSettings(OptimizerSettings):
         """Rows of the embedding table."""
         return self.table or self.vocab
 
-    def learning_rate_of(self, variable: str) -> float:
-        """The learning rate of a variable of the network, such as "embedding"."""
+    def _common_rate(self, variable: str) -> float:
         return self.lr / self.mlp_lr_discount if variable in MLP_VARIABLES else self.lr
 
-    def weight_decay_of(self, variable: str) -> float:
-        """The weight decay of a variable of the network, such as "embedding"."""
+    def _common_decay(self, variable: str) -> float:
         added = self.assembler_decay if variable == "assembler" else 0.0
         return self.weight_decay + added
 
@@ -641,6 +717,9 @@ class SparseSettings(OptimizerSettings):
         _check_field(self, "batch", check_integer, 1, self.data)
         _check_field(self, "mlp_lr_discount", check_real, positive=True)
         _check_field(self, "assembler_decay", check_real)
+        if self.assembler_decay and "assembler" in values_by_variable(self.decay_of):
+            allowed = "0 if --decay-of names the assembler"
+            raise SettingsError("assembler_decay", self.assembler_decay, allowed)
         _check_field(
             self, "dim", check_integer, 1, 64
         )  # kernels are unrolled over axes
@@ -768,6 +847,13 @@ class TransformerSettings(OptimizerSettings):
     """Standard deviation of the initial MLP weights: 1/sqrt(outputs) (zhong) or
     1/sqrt(dim) (nanda). Other weights are the same in both: 1/sqrt(dim), and
     1/sqrt(tokens) for the unembedding."""
+
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """Names of the variables of the network that are trained."""
+        heads = ("query_weight", "key_weight", "value_weight", "attention_output")
+        mlp = ("mlp_input", "mlp_input_bias", "mlp_output", "mlp_output_bias")
+        return ("embedding", "position_embedding", *heads, *mlp, "unembedding")
 
     @property
     def modulus(self) -> int:

@@ -110,6 +110,10 @@ def setting_texts(
     return texts
 
 
+REGISTERED = ("optimizer", "schedule")
+"""Settings whose files contain digests of what users have registered."""
+
+
 def short_expression(text: str) -> str:
     """An expression of a strength, in which a table is "table of 16 points", and of
     which the beginning stands for the whole if it is long, and a function of the user
@@ -135,8 +139,10 @@ def short_text(name: str, value: Any) -> str:
     """The value of a setting in a few words."""
     if name in EXPRESSIONS:
         return short_expression(value)
+    if name in REGISTERED:
+        return re.sub("@[0-9a-f]{12}", "", value)
     if name != "law":
-        return str(value)
+        return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
     forces = [force.name for force in value] or ["CA"]
     if len(forces) > MAX_FORCES:
         forces[MAX_FORCES - 1 :] = [f"{len(forces) - MAX_FORCES + 1} more"]
@@ -152,7 +158,8 @@ def _as_option(name: str, value: Any) -> str:
         return f"--law {shlex.quote(law_json(value))}"
     if isinstance(value, tuple):
         return " ".join([f"--{option}", *map(str, value)])
-    text = str(value).split(HASH_SEPARATOR)[0]
+    text = short_text(name, value) if name in REGISTERED else str(value)
+    text = text.split(HASH_SEPARATOR)[0]
     joint = "=" if text.startswith("-") else " "
     return f"--{option}{joint}{shlex.quote(text)}"
 

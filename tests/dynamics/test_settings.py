@@ -44,7 +44,7 @@ INVALID = {
         *(("train_share", value) for value in (0, 1.5, 0.001)),
         *(
             ("dim", 0),
-            ("optimizer", "lion"),
+            ("optimizer", "no_optimizer"),
             ("beta1", 1.0),
             ("beta2", -1),
             ("momentum", 0.9),
