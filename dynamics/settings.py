@@ -533,6 +533,9 @@ class ModularSettings(OptimizerSettings):
         default=None, metadata=SAVED_IF_CHANGED
     )
     """Former name of --decay-of embedding=NUMBER."""
+    split_seed: int | None = dataclasses.field(default=None, metadata=SAVED_IF_CHANGED)
+    """Seed of the training pairs of all runs. Default: each run has pairs of its own,
+    by its seed."""
 
     @property
     def weight_names(self) -> tuple[str, ...]:
@@ -561,6 +564,8 @@ class ModularSettings(OptimizerSettings):
                 allowed = "none if --decay-of names the embedding"
                 found = self.embedding_weight_decay
                 raise SettingsError("embedding_weight_decay", found, allowed)
+        if self.split_seed is not None:
+            _check_field(self, "split_seed", check_integer, 0, 2**62)
         _check_field(self, "n", check_integer, 1, 1000)
         _check_field(self, "hidden", check_integer, 1, 100_000)
         _check_field(self, "dim", check_integer, 1, 10_000)

@@ -9,6 +9,7 @@ import numpy as np
 
 from dynamics import randomness
 from dynamics.settings import (
+    ModularSettings,
     SettingsError,
     SparseSettings,
     TransformerSettings,
@@ -104,6 +105,14 @@ def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
             ],
         ] = True
     return mask
+
+
+def modular_training_mask(settings: ModularSettings, seeds: np.ndarray) -> np.ndarray:
+    """Whether each of `all_pairs` is trained on in the runs with these seeds: (run, pair)
+    bool."""
+    if settings.split_seed is not None:
+        seeds = np.full(len(seeds), settings.split_seed)
+    return training_pairs(settings.n, settings.train_pairs, seeds)
 
 
 def operation_table(settings: TransformerSettings) -> np.ndarray:

@@ -135,7 +135,8 @@ class Run(PlainRun):
                 self.net.parameters(), first.values(), strict=True
             ):
                 parameter.copy_(torch.from_numpy(weight[0]))
-        chosen = training_pairs(s.n, s.train_pairs, np.array([seed]))[0]
+        split = seed if s.split_seed is None else s.split_seed
+        chosen = training_pairs(s.n, s.train_pairs, np.array([split]))[0]
         pairs = torch.from_numpy(all_pairs(s.n))
         self.splits = {"train": pairs[chosen], "validation": pairs[~chosen]}
         self.targets = {name: split.sum(1) % s.n for name, split in self.splits.items()}

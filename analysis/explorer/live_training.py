@@ -23,7 +23,7 @@ from analysis.panels.colours import class_colours, colour, pale_colours
 from analysis.panels.particle_panels import PAIR_SUMS_EXPLANATION, pair_sum_points
 from analysis.panels.scene import Map, Points
 from dynamics.settings import ModularSettings
-from dynamics.tasks import all_pairs, modular_sum, training_pairs
+from dynamics.tasks import all_pairs, modular_sum, modular_training_mask
 
 _MAP_LIMITS = (-6.0, 6.0)
 """Limits of the class map at the start."""
@@ -57,7 +57,7 @@ class TrainingPage(LivePage):
         """Which pairs the network trains on, (pair,) bool."""
         settings = self.run.settings
         seed = np.array([self.run.seed])
-        return training_pairs(settings.n, settings.train_pairs, seed)[0]
+        return modular_training_mask(settings, seed)[0]
 
     def panel_key(self) -> tuple[int, bytes]:
         return self.run.settings.n, self._training_mask().tobytes()

@@ -40,7 +40,12 @@ from dynamics.settings import (
     SettingsError,
     TransformerSettings,
 )
-from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
+from dynamics.tasks import (
+    all_pairs,
+    modular_training_mask,
+    operation_pairs,
+    operation_splits,
+)
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import (
     OPERATION,
@@ -185,7 +190,7 @@ def _read_network_run(
         gradient = transformer_gradient(network, recorded, data)
         pairs = _unordered(data)
     else:
-        chosen = training_pairs(n, network.settings.train_pairs, seeds)[0]
+        chosen = modular_training_mask(network.settings, seeds)[0]
         gradient = embedding_gradient(network, recorded, chosen)
         pairs = all_pairs(n)[chosen]
     embedding, update = _embedding_and_update(one, 0, frames)

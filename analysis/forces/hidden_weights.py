@@ -17,7 +17,7 @@ from analysis.statistics.intervals import Interval, mean_interval
 from analysis.structures.circles_and_grids import is_circle
 from dynamics.ensemble import Ensemble
 from dynamics.settings import ModularSettings, SettingsError, check_integer
-from dynamics.tasks import all_pairs, training_pairs
+from dynamics.tasks import all_pairs, modular_training_mask
 from dynamics.trajectory.diverged import count_diverged, not_diverged
 from dynamics.trajectory.schema import read_settings
 
@@ -74,7 +74,7 @@ def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     )
     settings = read_settings(trajectory)
     seeds = last["seed"].values
-    chosen = training_pairs(settings.modulus, settings.train_pairs, seeds)  # type: ignore[attr-defined]
+    chosen = modular_training_mask(settings, seeds)  # type: ignore[arg-type]
     pairs = np.broadcast_to(all_pairs(settings.modulus), (*chosen.shape, 2))[chosen]
     pairs = pairs.reshape(len(seeds), settings.train_pairs, 2)  # type: ignore[attr-defined]
     measures = {

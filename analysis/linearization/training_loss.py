@@ -40,11 +40,11 @@ from dynamics.settings import (
 from dynamics.tasks import (
     all_pairs,
     distinct_sequences,
+    modular_training_mask,
     operation_pairs,
     operation_splits,
     sample_sequences,
     sparse_sum,
-    training_pairs,
 )
 from dynamics.trajectory.schema import check_variable_recorded
 
@@ -122,7 +122,7 @@ def training_batch(network: Network, seed: int) -> tuple[torch.Tensor, ...]:
         targets = sparse_sum(tokens, settings)
         return torch.from_numpy(tokens), torch.from_numpy(targets)
     if isinstance(settings, ModularSettings):
-        chosen = training_pairs(settings.n, settings.train_pairs, seeds)[0]
+        chosen = modular_training_mask(settings, seeds)[0]
         return (torch.from_numpy(all_pairs(settings.n)[chosen]),)
     train, _ = operation_splits(settings, seeds)
     return (torch.from_numpy(operation_pairs(settings)[train[0]]),)

@@ -27,7 +27,7 @@ from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import constant_attention_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.settings import ModularSettings
-from dynamics.tasks import all_pairs, training_pairs
+from dynamics.tasks import all_pairs, modular_training_mask
 
 _MAX_RUNS = 6
 _COLUMNS = 2
@@ -144,9 +144,7 @@ def final_state(trajectory: xr.Dataset, run: int) -> FinalState:
     embedding = last["embedding"].double().numpy()
     sums = embedding[pairs[:, 0]] + embedding[pairs[:, 1]]
     target = network.target(torch.from_numpy(pairs)).numpy()
-    trained = training_pairs(
-        settings.n, settings.train_pairs, trajectory["seed"].values[[run]]
-    )[0]
+    trained = modular_training_mask(settings, trajectory["seed"].values[[run]])[0]
     predicted = predict_classes(network, last, sums)
     return FinalState(
         network, last, sums, pair_sum_view(sums), target, predicted, trained

@@ -18,7 +18,7 @@ from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.parameters import Weights
 from dynamics.settings import ModularSettings
-from dynamics.tasks import all_pairs, training_pairs
+from dynamics.tasks import all_pairs, modular_training_mask
 from dynamics.training.backends import SimdBackend, TorchBackend, mean_scores
 from dynamics.training.runwise_backend import (
     PORTION_PAIRS,
@@ -38,7 +38,7 @@ def modular_splits(s: ModularSettings) -> tuple[str, ...]:
 def split_pair_counts(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
     """Number of times that each pair occurs in each split, 0 or 1: (run, pair, split)
     float64."""
-    train = training_pairs(s.n, s.train_pairs, seeds)
+    train = modular_training_mask(s, seeds)
     return np.stack([train, ~train][: len(modular_splits(s))], axis=-1).astype(
         np.float64
     )

@@ -9,12 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.linearization import training_model
 from dynamics import ModularSettings, SettingsError, all_pairs, simulate, training_pairs
 from dynamics.ensemble import create_system
 from dynamics.kernels import modular_backprop
 from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings_text import setting_texts
+from dynamics.tasks import modular_training_mask
 from dynamics.training import backends
 from dynamics.training.modular_backends import (
     ModularBlasBackend,
@@ -65,6 +67,20 @@ def test_splits_are_seeded_disjoint_and_of_the_right_size():
 def test_the_number_of_training_pairs_is_rounded_down_without_rounding_errors():
     for share, expected in ((1.0, 10), (0.7, 7), (0.1, 1), (0.69999, 6)):
         assert ModularSettings(n=4, train_share=share).train_pairs == expected
+
+
+@pytest.mark.parametrize("backend", ["simd", "blas"])
+def test_all_runs_may_have_the_training_pairs_of_one_seed(backend):
+    settings = dataclasses.replace(SMALL, split_seed=3)
+    chosen = modular_training_mask(settings, np.arange(2))
+    expected = training_pairs(SMALL.n, SMALL.train_pairs, np.array([3]))[0]
+    assert (chosen == expected).all()
+    system = create_system(settings, "cpu", runs=2, backend=backend)
+    plain = {row: Run(settings, row) for row in range(2)}
+    assert_updates_of_plain_runs(system, np.arange(2), plain, 5)
+    assert (plain[0].splits["train"] == plain[1].splits["train"]).all()
+    model = training_model(simulate(settings, runs=2, steps=1, progress=False), 1)
+    assert (model.batches[0][0].numpy() == all_pairs(SMALL.n)[expected]).all()
 
 
 # ---------------------------------------------------------------------------- gradients
