@@ -437,6 +437,11 @@ class OptimizerSettings:
                 names = optimizers.optimizers_with(field)
                 allowed = f"{default:g} unless the optimizer is {' or '.join(names)}"
                 raise SettingsError(field, value, allowed)
+        if "weight_decay" not in used and (self.weight_decay or self.decay_of):
+            name = optimizers.find_optimizer(self.optimizer).name
+            found = self.weight_decay or " ".join(self.decay_of)
+            field = "weight_decay" if self.weight_decay else "decay_of"
+            raise SettingsError(field, found, f"none with {name}, which has no decay")
 
 
 def values_by_variable(items: tuple[str, ...]) -> dict[str, float]:
@@ -1054,12 +1059,13 @@ SETTINGS_CLASSES: dict[str, type] = {
 """Settings class of each system that can be simulated, by its name in trajectories."""
 
 SYSTEM_MODULES_VARIABLE = "TRAINING_DYNAMICS_SYSTEMS"
-"""Environment variable with a comma-separated list of modules that register systems."""
+"""Environment variable with a comma-separated list of modules that register systems,
+optimizers or schedules."""
 
 
 def import_external_systems() -> None:
-    """Import the modules that the environment variable lists; they register their
-    systems. Raises SettingsError.
+    """Import the modules that the environment variable lists; they register systems,
+    optimizers and schedules. Raises SettingsError.
 
     Only this variable decides what is imported, never a trajectory file.
     """

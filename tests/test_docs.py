@@ -188,7 +188,15 @@ def test_the_lines_of_python_about_the_example():
 
 
 @pytest.mark.parametrize(
-    "name", ["get-started", "particles", "networks", "sweeps", "resume-replay-branch"]
+    "name",
+    [
+        "get-started",
+        "particles",
+        "networks",
+        "own-optimizer",
+        "sweeps",
+        "resume-replay-branch",
+    ],
 )
 def test_the_python_of_the_guides_runs(name):
     blocks = BLOCK.findall(

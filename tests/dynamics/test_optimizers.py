@@ -153,8 +153,9 @@ def test_every_built_in_optimizer_is_compared():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_updates_of_backends_are_those_of_the_value(backend, name):
     kind = backend.split()[0]
-    plain = dataclasses.replace(SETTINGS[kind], optimizer=name, lr=0.01)
-    settings = dataclasses.replace(plain, weight_decay=0.3)
+    decay = 0.3 if name in ("lion", *BUILT_IN) else 0.0
+    options = {"optimizer": name, "lr": 0.01, "weight_decay": decay}
+    settings = dataclasses.replace(SETTINGS[kind], **options)
     network, engine = NETWORKS[kind](settings), BACKENDS[backend](settings)
     value = settings.optimizer_value
     rows = network.flatten(network.initial(SEEDS))
@@ -181,7 +182,7 @@ def test_updates_of_backends_are_those_of_the_value(backend, name):
 
 def test_nan_stays_nan_in_functions_of_updates():
     optimizer = register_optimizer(Optimizer("sign_descent", sign_descent))
-    settings = dataclasses.replace(SMALL, optimizer=optimizer.name)
+    settings = dataclasses.replace(SMALL, optimizer=optimizer.name, weight_decay=0.0)
     engine = ModularSimdBackend(ConstantAttention(settings), SEEDS)
     rows = np.full_like(engine.weights(), np.nan)
     engine.set_state(rows, {}, 0)
@@ -212,13 +213,13 @@ def test_a_changed_update_is_another_optimizer():
         return weight - factor * lr * gradient
 
     register_optimizer(Optimizer("changed", update))
-    first = ModularSettings(optimizer="changed")
+    first = ModularSettings(optimizer="changed", weight_decay=0.0)
 
     def update(gradient, weight, lr, factor=2.0):
         return weight - factor * lr * gradient
 
     register_optimizer(Optimizer("changed", update))
-    second = ModularSettings(optimizer="changed")
+    second = ModularSettings(optimizer="changed", weight_decay=0.0)
     assert first.optimizer != second.optimizer
     update_one, update_two = (
         optimizer_update(item.optimizer_value) for item in (first, second)
@@ -258,7 +259,7 @@ def test_a_wrong_update_is_refused_in_one_line(update, moments, message):
 
 def test_an_update_that_cannot_be_compiled_is_refused_in_one_line():
     register_optimizer(Optimizer("of_numpy", of_numpy))
-    settings = dataclasses.replace(SMALL, optimizer="of_numpy")
+    settings = dataclasses.replace(SMALL, optimizer="of_numpy", weight_decay=0.0)
     with pytest.raises(SettingsError, match="optimizer: found of_numpy") as caught:
         simulate(settings, runs=1, steps=2, backend="simd")
     assert "\n" not in str(caught.value)
@@ -273,6 +274,10 @@ def test_an_update_that_cannot_be_compiled_is_refused_in_one_line():
             "momentum: found 0.5.*optimizer is sgd",
         ),
         ({"optimizer": "sgd", "eps": 1e-3}, "eps: found 0.001.*is adam or adamw"),
+        (
+            {"optimizer": "amsgrad"},
+            "weight_decay: found 0.6, allowed is none with amsgr",
+        ),
         ({"eps": -1.0}, "eps: found -1.0"),
     ],
 )

@@ -219,7 +219,7 @@ def test_products_of_derivatives_are_for_few_systems():
 
 def test_an_update_without_a_derivative_has_no_exponents():
     register_optimizer(Optimizer("sign_descent", descend_by_signs))
-    settings = dataclasses.replace(DESCENT, optimizer="sign_descent")
+    settings = dataclasses.replace(DESCENT, optimizer="sign_descent", weight_decay=0.0)
     source = simulate(settings, runs=1, steps=4)
     with pytest.raises(SettingsError, match="optimizer: found sign_descent"):
         linearized_exponents(source, 0, 2, 1)
