@@ -110,6 +110,9 @@ def setting_texts(
     return texts
 
 
+BY_PART = ("decay_of", "lr_of", "freeze")
+"""Settings of single variables of a network."""
+
 REGISTERED = ("optimizer", "schedule")
 """Settings whose files contain digests of what users have registered."""
 
@@ -141,8 +144,10 @@ def short_text(name: str, value: Any) -> str:
         return short_expression(value)
     if name in REGISTERED:
         return re.sub("@[0-9a-f]{12}", "", value)
+    if name in BY_PART:
+        return " ".join(value)
     if name != "law":
-        return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        return str(value)
     forces = [force.name for force in value] or ["CA"]
     if len(forces) > MAX_FORCES:
         forces[MAX_FORCES - 1 :] = [f"{len(forces) - MAX_FORCES + 1} more"]

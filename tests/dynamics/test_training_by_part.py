@@ -16,6 +16,7 @@ from dynamics import (
     simulate,
 )
 from dynamics.optimizers import update_numbers
+from dynamics.settings_text import setting_texts
 from tests.dynamics.test_optimizers import BACKENDS, NETWORKS, SEEDS, SETTINGS, SMALL
 
 
@@ -118,3 +119,14 @@ def test_wrong_parts_are_refused_in_one_line(options, message):
     with pytest.raises(SettingsError, match=message) as caught:
         ModularSettings(**options)
     assert "\n" not in str(caught.value)
+
+
+def test_parts_and_registered_optimizers_are_in_the_words_and_options_of_settings():
+    parts = {"freeze": ("output_bias",), "decay_of": ("embedding=0",)}
+    settings = dataclasses.replace(SMALL, optimizer="lion", **parts)
+    words = setting_texts(settings)
+    assert "optimizer lion" in words
+    assert "decay of embedding=0.0" in words
+    options = " ".join(setting_texts(settings, form="option"))
+    assert "--optimizer lion --" in options
+    assert "--decay-of embedding=0.0 --freeze output_bias" in options
