@@ -652,6 +652,9 @@ class SparseSettings(OptimizerSettings):
     """Normalisation of embeddings: to root mean square 1 (rms, as in the authors' code)
     or to norm 1 (unit, as in the paper); rms-smooth and unit-smooth are smoothed near
     the origin by sigma(|x|) = |x|² (3 - 2 |x|) for |x| up to 1."""
+    smooth_width: float = dataclasses.field(default=1.0, metadata=SAVED_IF_CHANGED)
+    """Width w of the smoothed region of rms-smooth and unit-smooth: sigma(|x| / w) for
+    |x| up to w."""
     table: int = 0
     """Number of rows of the embedding table; 0: number of tokens. Rows without a token
     are part of the softmax."""
@@ -742,6 +745,10 @@ class SparseSettings(OptimizerSettings):
                 f"0, or at least {self.vocab}, the number of tokens",
             )
         check_choice("norm", self.norm, get_args(NormName))
+        _check_field(self, "smooth_width", check_real, positive=True)
+        if self.smooth_width != 1 and not self.norm.endswith("smooth"):
+            allowed = "1 unless the norm is rms-smooth or unit-smooth"
+            raise SettingsError("smooth_width", self.smooth_width, allowed)
         check_choice("activation", self.activation, get_args(ActivationName))
         for field in ("receptor_biases", "output_bias"):
             if not isinstance(getattr(self, field), bool):

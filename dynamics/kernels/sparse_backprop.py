@@ -62,6 +62,7 @@ class SparseLayout(NamedTuple):
     radius: float  # norm of normalised vectors
     epsilon: float
     smooth: bool
+    smooth_width: float
     activation: int
 
 
@@ -91,6 +92,7 @@ def sparse_layout(network: ClusteringHead) -> SparseLayout:
         radius=radius,
         epsilon=epsilon,
         smooth=smooth,
+        smooth_width=s.smooth_width,
         activation=_GELU if s.activation == "gelu" else _RELU,
     )
 
@@ -108,13 +110,13 @@ def _normalisation_factors(x, layout):
     inverse = where_above(square, np.float32(0), one / length)
     radius = scalars(np.float32(layout.radius))
     if layout.smooth:
-        inside = where_above(one - length, np.float32(0), one)  # 1 where |x| < 1
-        polynomial = length * (scalars(np.float32(3)) - (length + length))
+        shrink = scalars(np.float32(1 / layout.smooth_width))
+        u = length * shrink
+        inside = where_above(one - u, np.float32(0), one)  # 1 where |x| < width
+        polynomial = u * (scalars(np.float32(3)) - (u + u)) * shrink
         factor = radius * (inside * polynomial + (one - inside) * inverse)
-        slope = (
-            inside * (scalars(np.float32(3)) - scalars(np.float32(4)) * length)
-            - (one - inside) * inverse * inverse
-        )
+        rise = (scalars(np.float32(3)) - scalars(np.float32(4)) * u) * shrink * shrink
+        slope = inside * rise - (one - inside) * inverse * inverse
         return inverse, factor, radius * slope
     root_mean = length / radius + scalars(np.float32(layout.epsilon))
     factor = where_above(square, np.float32(0), one / root_mean)

@@ -103,14 +103,11 @@ class ClusteringHead(NetworkParameters):
         rms = self.settings.norm.startswith("rms")
         radius = math.sqrt(self.settings.dim) if rms else 1.0
         if self.settings.norm.endswith("smooth"):
-            near = length.clamp(max=1.0)
-            return (
-                radius
-                * x
-                * torch.where(
-                    length < 1, near * (3 - 2 * near), 1 / length.clamp(min=1.0)
-                )
-            )
+            width = self.settings.smooth_width
+            near = (length / width).clamp(max=1.0)
+            inside = near * (3 - 2 * near) / width
+            outside = 1 / length.clamp(min=width)
+            return radius * x * torch.where(length < width, inside, outside)
         if rms:
             return x / (length / radius + NORMALISATION_EPSILON)
         return x / torch.where(length > 0, length, 1.0)

@@ -59,6 +59,7 @@ def both(s, runs, begin=0, end=None, scale=1.0):
 @settings(max_examples=25)
 @given(
     norm=st.sampled_from(["rms", "unit", "rms-smooth", "unit-smooth"]),
+    width=st.sampled_from([1.0, 0.3, 2.5]),
     dim=st.integers(1, 3),
     vocab=st.integers(2, 4),
     hidden=st.integers(1, 9),
@@ -70,7 +71,7 @@ def both(s, runs, begin=0, end=None, scale=1.0):
     scale=st.sampled_from([0.3, 1.0, 3.0]),
 )
 def test_gradients_are_those_of_autograd(
-    norm, dim, vocab, hidden, extra, bias, biases, activation, runs, scale
+    norm, width, dim, vocab, hidden, extra, bias, biases, activation, runs, scale
 ):
     s = SparseSettings(
         vocab=vocab,
@@ -81,6 +82,7 @@ def test_gradients_are_those_of_autograd(
         dim=dim,
         hidden=hidden,
         norm=norm,
+        smooth_width=width if norm.endswith("smooth") else 1.0,
         table=vocab + extra,
         activation=activation,
         output_bias=bias,

@@ -63,26 +63,27 @@ def test_the_fraction_of_unseen_test_sequences_is_that_of_the_paper(
 # -------------------------------------------------------------------------- the network
 
 
-def plain_norm(x, norm):
+def plain_norm(x, norm, width=1.0):
     length, radius = (
         np.linalg.norm(x),
         np.sqrt(len(x)) if norm.startswith("rms") else 1.0,
     )
     if norm == "rms":
         return x / (length / radius + 1e-5)
-    sigma = (
-        length**2 * (3 - 2 * length) if norm.endswith("smooth") and length < 1 else 1.0
-    )
+    inside = length / width
+    smooth = norm.endswith("smooth") and inside < 1
+    sigma = inside**2 * (3 - 2 * inside) if smooth else 1.0
     return radius * sigma * x / length if length else x
 
 
 def plain_logits(weights, tokens, s):
     """The network for one sequence, token by token, in NumPy."""
     inputs = weights["embedding"][tokens] + weights["position_embedding"]
-    z = np.stack([plain_norm(item, s.norm) for item in inputs])
+    z = np.stack([plain_norm(item, s.norm, s.smooth_width) for item in inputs])
     scores = np.exp([item @ weights["query"] / np.sqrt(s.dim) for item in z])
     xi = weights["value"] @ (scores @ z / scores.sum())
-    zeta, normalised = xi + weights.get("transform_bias", 0.0), plain_norm(xi, s.norm)
+    zeta = xi + weights.get("transform_bias", 0.0)
+    normalised = plain_norm(xi, s.norm, s.smooth_width)
     biases = weights.get("receptor_bias", np.zeros(s.hidden))
     for w, b, u in zip(weights["receptor"], biases, weights["assembler"], strict=True):
         x = w @ normalised + b
@@ -104,6 +105,7 @@ def doubled(network, runs, scale=1.0):
 
 @given(
     norm=st.sampled_from(NORMS),
+    width=st.sampled_from([1.0, 0.4, 3.0]),
     dim=st.integers(1, 4),
     table=st.sampled_from([0, 4]),
     bias=st.booleans(),
@@ -112,7 +114,7 @@ def doubled(network, runs, scale=1.0):
     scale=st.sampled_from([0.2, 1.0, 3.0]),
 )
 def test_logits_equal_those_of_a_token_by_token_implementation(
-    norm, dim, table, bias, biases, activation, scale
+    norm, width, dim, table, bias, biases, activation, scale
 ):
     shape = SparseSettings(
         vocab=3,
@@ -123,6 +125,7 @@ def test_logits_equal_those_of_a_token_by_token_implementation(
         dim=dim,
         hidden=6,
         norm=norm,
+        smooth_width=width if norm.endswith("smooth") else 1.0,
         table=table,
         activation=activation,
         output_bias=bias,

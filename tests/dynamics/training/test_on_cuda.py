@@ -24,6 +24,7 @@ from dynamics import (
 )
 from dynamics.ensemble import create_system
 from dynamics.trajectory.schema import DIVERGED
+from tests.dynamics import test_optimizers  # noqa: F401 - registers amsgrad
 from tests.dynamics.training.single_updates import assert_same_updates_on
 
 pytestmark = pytest.mark.cuda
@@ -35,6 +36,17 @@ SETTINGS = [
     TransformerSettings(n=11, dim=16, heads=2, attention_rate=0.5),
     TransformerSettings(n=11, dim=16, heads=2, batch=40, equals_token=True),
     TransformerSettings(n=7, dim=16, heads=2, layers=2, attention_rate=0.0),
+    ModularSettings(
+        n=7,
+        hidden=9,
+        schedule="warmup:5,cosine:30",
+        decay_of=("embedding=0",),
+        lr_of=("hidden_bias=0.001",),
+        freeze=("output_bias",),
+    ),
+    ModularSettings(n=7, hidden=9, optimizer="amsgrad", weight_decay=0.0, eps=1e-4),
+    ModularSettings(n=7, hidden=9, optimizer="amsgrad", weight_decay=0.0, split_seed=1),
+    TransformerSettings(n=7, dim=16, heads=2, optimizer="amsgrad", weight_decay=0.0),
 ]
 EACH_SYSTEM = pytest.mark.parametrize(
     "settings", SETTINGS, ids=lambda settings: settings.system
