@@ -36,6 +36,18 @@ NUMBERS = (*HYPERPARAMETERS, "step", "bias_correction1", "bias_correction2")
 """All numbers that an update may use: the settings, the number of the update from 1, and
 1 - beta1**step and 1 - beta2**step."""
 
+STATE_NAMES = (
+    "step",
+    "seeds",
+    "weights",
+    "updates",
+    "gradient_norm",
+    "update_norm",
+    "last_step",
+    "batch_seeds",
+)
+"""What else restart states contain; no moment has these names."""
+
 # ------------------------------------------------------------------- functions of updates
 
 
@@ -151,6 +163,10 @@ class Optimizer:
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise SettingsError("name of an optimizer", self.name, "an identifier")
         object.__setattr__(self, "moments", tuple(self.moments))
+        for name in self.moments:
+            if not name.isidentifier() or name in STATE_NAMES:
+                allowed = f"identifiers other than {', '.join(STATE_NAMES)}"
+                raise SettingsError(f"moments of {self.name}", name, allowed)
         self._check_arguments()
         self._check_result()
 

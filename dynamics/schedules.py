@@ -150,12 +150,17 @@ def schedule_identity(text: str) -> str:
 def schedule_factor(text: str) -> Callable[[int], float]:
     """The product of the schedules in a setting as a function of the number of updates so
     far. Raises SettingsError."""
-    factors = [_bound_factor(part, text) for part in text.split(",")]
+    first, *others = (_bound_factor(part, text) for part in text.split(","))
+    if not others:
+        return first
 
     def product(step: int) -> float:
-        return math.prod(factor(step) for factor in factors)
+        result = first(step)
+        for factor in others:
+            result *= factor(step)
+        return result
 
-    return factors[0] if len(factors) == 1 else product
+    return product
 
 
 def _bound_factor(part: str, text: str) -> Callable[[int], float]:

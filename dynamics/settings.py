@@ -370,7 +370,8 @@ class OptimizerSettings:
     @property
     def optimizer_value(self) -> Optimizer:
         """The optimizer as a value."""
-        optimizer = optimizers.find_optimizer(self.optimizer)
+        identity = _optimizer_identity(self.optimizer)  # in another process, too
+        optimizer = optimizers.find_optimizer(identity)
         return optimizer.with_hyperparameters(self.hyperparameters)
 
     @property

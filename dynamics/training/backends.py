@@ -27,6 +27,7 @@ from dynamics.optimizers import (
     call_by_names,
     update_numbers,
 )
+from dynamics.schedules import schedule_factor
 from dynamics.settings import OptimizerSettings
 
 MIN_CUDA_WIDTH = 64
@@ -118,7 +119,9 @@ class SimdBackend(Backend):
 
     def learning_rate_factors(self, step: int, steps: int) -> np.ndarray:
         """What multiplies learning rates in the updates step + 1, ..., step + steps."""
-        factor = self.settings.learning_rate_factor
+        if not self.settings.has_schedule:
+            return np.ones(steps)
+        factor = schedule_factor(self.settings.whole_schedule)
         return np.array([factor(at) for at in range(step, step + steps)], np.float64)
 
     def set_state(

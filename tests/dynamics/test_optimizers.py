@@ -248,6 +248,7 @@ def uses_a_helper(gradient, weight, lr):
     [
         (unknown_name, (), "the argument rho, allowed is a function of gradient"),
         (too_few, ("mean",), "allowed is.*the new weight, mean"),
+        (lion, ("weights",), "moments of wrong: found weights"),
         (uses_a_helper, (), "refers to of_numpy, allowed is a function that refers"),
     ],
 )

@@ -20,6 +20,7 @@ from dynamics.training import run_groups, training_systems
 from dynamics.training.modular_backends import ModularTorchBackend
 from dynamics.training.sparse_backends import SparseTorchBackend
 from dynamics.training.transformer_backends import TransformerTorchBackend
+from tests.dynamics import test_optimizers  # noqa: F401 - registers lion, amsgrad
 from tests.dynamics.training.test_training_systems import system_of
 
 DEVICE = "meta"
@@ -35,6 +36,21 @@ SETTINGS = [
     ),
     TRANSFORMER,
     TransformerSettings(n=5, dim=8, heads=2, attention_rate=0.0, batch=7),
+    ModularSettings(
+        n=5,
+        hidden=4,
+        schedule="warmup:3,cosine:9",
+        decay_of=("embedding=0",),
+        lr_of=("hidden_bias=0.001",),
+        freeze=("output_bias",),
+    ),
+    ModularSettings(n=5, hidden=4, optimizer="amsgrad", weight_decay=0.0),
+    SparseSettings(
+        length=5, sparsity=2, data=50, batch=16, hidden=5, optimizer="lion", lr=1e-4
+    ),
+    TransformerSettings(
+        n=5, dim=8, heads=2, optimizer="lion", lr=1e-4, freeze=("unembedding",)
+    ),
 ]
 BACKENDS = {
     "modular": ModularTorchBackend,
