@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import dynamics
-from analysis.linearization import training_model
+from analysis.linearization import training_model, training_objective
 from analysis.linearization.optimizer_limits import with_moments
 from analysis.loss_geometry import (
     ChainOptions,
@@ -17,6 +17,14 @@ from analysis.loss_geometry import (
     spectral_density,
 )
 from dynamics import ModularSettings, SparseSettings
+from dynamics.branching import open_source, states_at
+from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.optimizers import (
+    Optimizer,
+    Preconditioner,
+    register_optimizer,
+    square_root,
+)
 from dynamics.recording.quantities import SECOND_MOMENT
 from dynamics.settings import MLP_VARIABLES
 
@@ -96,3 +104,37 @@ def test_frames_at_which_the_loss_is_not_finite_have_no_values(tmp_path, name):
         if variable in result:
             finite = np.isfinite(result[variable].values[0])
             assert finite.tolist() == [True, True, False]
+
+
+def rmsprop(gradient, weight, square, lr, beta2, eps):
+    square = beta2 * square + (1 - beta2) * gradient * gradient
+    return weight - lr * gradient / (square_root(square) + eps), square
+
+
+def test_an_own_optimizer_has_its_preconditioner_and_its_limit():
+    own = Preconditioner(
+        lambda square: square,
+        lambda second_moment, eps: square_root(second_moment) + eps,
+        lambda lr: 2 / lr,
+    )
+    register_optimizer(Optimizer("own_rmsprop", rmsprop, ("square",), own))
+    settings = ModularSettings(
+        n=5,
+        hidden=4,
+        optimizer="own_rmsprop",
+        weight_decay=0.0,
+        eps=1e-3,
+        schedule="warmup:20",
+        lr_of=("hidden_weight=0.04",),
+    )
+    run = dynamics.simulate(settings, runs=1, steps=12, every=6, progress=False)
+    measured = edge_of_stability(run, [1])["relative_preconditioned"].item()
+    (state,) = states_at(open_source(run), np.array([0]), [6], [])
+    p = np.sqrt(state.moments["square"][0].astype(float)) + 1e-3
+    network = ConstantAttention(settings)
+    rates = [settings.learning_rate_of(name) for name in network.variables]
+    scale = np.sqrt(np.repeat(rates, network.lengths) * 7 / 20 / p)
+    objective = training_objective(network, 0)
+    row = torch.from_numpy(state.weights[0].astype(float))
+    scaled = scale[:, None] * objective.hessian(row).numpy() * scale
+    assert measured == pytest.approx(np.linalg.eigvalsh(scaled)[-1] / 2, rel=1e-4)
