@@ -22,6 +22,7 @@ import dataclasses
 import functools
 import json
 import math
+import numbers
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -104,19 +105,23 @@ class Force:
     against: str = ""
 
     def __post_init__(self) -> None:
-        field = f"force {self.name}"
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise SettingsError("name of a force", self.name, "a Python identifier")
-        _check_choice(f"{field}, pairs", self.pairs, get_args(PairKind))
-        _check_choice(f"{field}, along", self.along, get_args(ForceDirection))
+        _check_choice(f"pairs of {self.name}", self.pairs, get_args(PairKind))
+        _check_choice(f"direction of {self.name}", self.along, get_args(ForceDirection))
         rules = (*get_args(BalanceRule), *BALANCES)
-        _check_choice(f"{field}, balance", self.balance, rules)
-        object.__setattr__(self, "constant", _checked_constant(field, self.constant))
+        _check_choice(f"balance of {self.name}", self.balance, rules)
+        if not isinstance(self.against, str):
+            raise SettingsError(
+                f"against of {self.name}", self.against, "the name of a force"
+            )
+        constant = _checked_constant(f"constant of {self.name}", self.constant)
+        object.__setattr__(self, "constant", constant)
         variable = VARIABLES[self.along]
         text = self.strength
         if callable(text):
             text = own_function_text(text, variable)
-        expression = parse_expression(text, variable, f"{field}, strength")
+        expression = parse_expression(text, variable, f"strength of {self.name}")
         object.__setattr__(self, "strength", expression.text)
 
     @property
@@ -144,12 +149,12 @@ def _check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
 def _checked_constant(field: str, value: object) -> float | str:
     """The constant of a force: a finite number, or the name of a setting."""
     if isinstance(value, str):
-        _check_choice(f"{field}, constant", value, CONSTANTS)
+        _check_choice(field, value, CONSTANTS)
         return value
-    number = float(value) if isinstance(value, int | float) else float("nan")
+    number = float(value) if isinstance(value, numbers.Real) else float("nan")
     if isinstance(value, bool) or not abs(number) <= 1e6:
         allowed = f"a number from -1e6 to 1e6, or one of {', '.join(CONSTANTS)}"
-        raise SettingsError(f"{field}, constant", value, allowed)
+        raise SettingsError(field, value, allowed)
     return number
 
 
@@ -263,6 +268,8 @@ def check_law(law: Iterable[Force]) -> tuple[Force, ...]:
 
     Raises SettingsError.
     """
+    if not isinstance(law, list | tuple):
+        raise SettingsError("law", law, "a tuple of dynamics.forces.Force")
     forces = tuple(law)
     for force in forces:
         if not isinstance(force, Force):
@@ -272,9 +279,10 @@ def check_law(law: Iterable[Force]) -> tuple[Force, ...]:
         raise SettingsError("law", ", ".join(names), "forces with different names")
     for force in forces:
         others = [name for name in names if name != force.name]
-        if force.balance != "none" and force.against not in others:
+        needs_other = force.balance != "none" or force.against
+        if needs_other and force.against not in others:
             raise SettingsError(
-                f"force {force.name}, against",
+                f"against of {force.name}",
                 force.against,
                 f"another force of the law ({', '.join(others) or 'there is none'})",
             )
@@ -328,4 +336,4 @@ def law_from_json(text: str) -> tuple[Force, ...]:
         unknown = sorted(value.keys() - set(names))
         if unknown:
             raise SettingsError("law", unknown[0], f"the fields {', '.join(names)}")
-    return check_law(Force(**value) for value in values)
+    return check_law([Force(**value) for value in values])

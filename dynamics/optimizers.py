@@ -25,7 +25,7 @@ from typing import Any
 import lazy_loader as lazy
 
 from dynamics.errors import SettingsError
-from dynamics.own_functions import source_digest
+from dynamics.own_functions import frozen_copy, source_digest
 
 np = lazy.load("numpy")
 
@@ -409,8 +409,17 @@ def register_optimizer(optimizer: Optimizer) -> Optimizer:
         raise SettingsError("name of an optimizer", optimizer.name, allowed)
     identity = f"{optimizer.name}@{optimizer.digest}"
     _REGISTERED.pop(identity, None)
-    _REGISTERED[identity] = optimizer
+    _REGISTERED[identity] = _frozen(optimizer)
     return optimizer
+
+
+def _frozen(optimizer: Optimizer) -> Optimizer:
+    """The optimizer with updates that keep the numbers that they refer to."""
+    return dataclasses.replace(
+        optimizer,
+        update=frozen_copy(optimizer.update),
+        if_zero={name: _frozen(item) for name, item in optimizer.if_zero.items()},
+    )
 
 
 def find_identity(name: str) -> str | None:

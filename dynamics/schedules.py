@@ -19,7 +19,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 
 from dynamics.errors import SettingsError
-from dynamics.own_functions import source_digest
+from dynamics.own_functions import frozen_copy, source_digest
 
 CONSTANT = "constant"
 """Name of the default."""
@@ -110,7 +110,9 @@ def register_schedule(schedule: Schedule) -> Schedule:
     digest = source_digest(schedule.factor, f"schedule {schedule.name}", (abs, min))
     identity = f"{schedule.name}@{digest}"
     _REGISTERED.pop(identity, None)
-    _REGISTERED[identity] = schedule
+    _REGISTERED[identity] = dataclasses.replace(
+        schedule, factor=frozen_copy(schedule.factor)
+    )
     return schedule
 
 

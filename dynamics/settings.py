@@ -199,8 +199,8 @@ class ParticleSettings:
     between pairs with equal sums. Same choices as for the repulsion."""
     variance: VarianceRule = "overall"
     """Normalisation after every step: the standard deviation over all coordinates is
-    set to 1 ("overall"), that along each axis is set to 1 ("axis"), or there is no
-    normalisation ("none")."""
+    set to 1 ("overall"), that along each axis is set to 1 ("axis"), or it is left as it
+    is ("none"). The mean is subtracted in any case."""
     diagonal: DiagonalRule = "twice"
     """Number of times that the force on the pair (i, i) acts on particle i: twice,
     once, or never ("none")."""
@@ -292,7 +292,7 @@ class ParticleSettings:
             raise SettingsError(
                 "law",
                 "a law of its own and other strengths of CA's forces",
-                "the one or the other",
+                "the one or the other; law=() is CA's law",
             )
         _check_field(self, "step_size", check_real, positive=True)
         _check_field(self, "n", check_integer, 1, 100_000)

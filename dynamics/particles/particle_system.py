@@ -198,6 +198,7 @@ class ParticleSystem:
         _check_strengths(self.settings.forces, x, self.pairs)
         norm = self.force(x)[1]
         if not (norm < 1e38).all():
+            _check_strengths(self.settings.forces, x[~(norm < 1e38)], self.pairs)
             raise SettingsError(
                 "start",
                 "positions with a force beyond 1e38",

@@ -16,7 +16,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from dynamics import ParticleSettings, SettingsError, all_pairs, read_settings, simulate
-from dynamics.forces import CA, Force, ca_forces, law_from_json, law_json
+from dynamics.forces import (
+    CA,
+    Force,
+    ca_forces,
+    check_law,
+    law_from_json,
+    law_json,
+)
 from dynamics.particles import ParticleSystem, force_fields, group_pairs
 from dynamics.particles.pair_forces import field_kernels
 
@@ -314,6 +321,21 @@ def test_a_table_of_a_file_becomes_part_of_the_settings(tmp_path):
 NAMES = ["r"]
 
 
+def two_arguments(r, k=2.0):
+    return k * r
+
+
+def inner_function(r):
+    def inner(x):
+        return SCALE * x
+
+    return inner(r)
+
+
+def attribute_of_a_module(r):
+    return sys.maxsize * r
+
+
 def other_table(r):
     return len(NAMES) * r
 
@@ -327,8 +349,9 @@ def other_table(r):
         ({"temperature": -1}, "temperature"),
         ({"law": CA, "repulsion": "r"}, "law"),
         ({"law": (CA[0], CA[0])}, "law"),
-        ({"law": (CA[1],)}, "force unlike_repulsion, against"),
+        ({"law": (CA[1],)}, "against of unlike_repulsion"),
         ({"law": ("1/r",)}, "law"),
+        ({"law": CA[0]}, "law"),
         ({"method": "mesh", "repulsion": "exp(-r)"}, "method"),
     ],
 )
@@ -350,6 +373,11 @@ def test_laws_that_are_no_laws_are_refused(values, field):
         {"balance": "weight"},
         {"strength": other_table},
         {"strength": lambda r: r},
+        {"strength": two_arguments},
+        {"strength": inner_function},
+        {"strength": attribute_of_a_module},
+        {"against": "nobody", "balance": "count"},
+        {"against": ["a"]},
         {"strength": math.exp},
     ],
 )
@@ -357,13 +385,30 @@ def test_forces_that_are_no_forces_are_refused(values):
     good = {"name": "a", "pairs": "all", "along": "difference", "strength": "r"}
     Force(**good)
     with pytest.raises(SettingsError):
-        Force(**(good | values))
+        check_law([Force(**(good | values))])
 
 
 @pytest.mark.parametrize("strength", ["log(r - 3)", "1/(r - r)", "exp(exp(9*r))"])
 def test_a_strength_without_a_value_at_a_distance_that_occurs_is_refused(strength):
     with pytest.raises(SettingsError, match="not finite at r ="):
         simulate(ParticleSettings(n=7, repulsion=strength), runs=2, progress=False)
+
+
+FACTOR = 1.0
+
+
+def scaled(r):
+    return FACTOR * r
+
+
+def test_an_own_function_keeps_the_numbers_that_it_refers_to(monkeypatch):
+    first = Force("scaled", "like", "difference", scaled)
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 5.0)
+    second = Force("scaled", "like", "difference", scaled)
+    assert first.strength != second.strength
+    x = np.random.default_rng(0).standard_normal((4, 1))
+    fields = [force_fields(x, law=(force,)).force for force in (first, second)]
+    assert_allclose(fields[1], 5 * fields[0])
 
 
 def test_an_own_function_that_cannot_be_compiled_is_refused():
