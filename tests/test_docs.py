@@ -193,6 +193,7 @@ def test_the_lines_of_python_about_the_example():
         "get-started",
         "particles",
         "networks",
+        "own-force",
         "own-optimizer",
         "sweeps",
         "resume-replay-branch",
