@@ -168,7 +168,6 @@ class Optimizer:
                 allowed = f"identifiers other than {', '.join(STATE_NAMES)}"
                 raise SettingsError(f"moments of {self.name}", name, allowed)
         self._check_arguments()
-        self._check_result()
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -221,8 +220,8 @@ class Optimizer:
             if (name in NUMBERS) == (argument.default is not argument.empty):
                 raise SettingsError(field, f"the argument {argument}", allowed)
 
-    def _check_result(self) -> None:
-        """Check the update of one weight."""
+    def check_result(self) -> None:
+        """Raise SettingsError unless the update of one weight gives finite numbers."""
         allowed = "the new weight" + "".join(f", {name}" for name in self.moments)
         field = f"update of {self.name}"
         values = np.linspace(0.5, 0.75, 2 + len(self.moments))
@@ -407,6 +406,7 @@ def register_optimizer(optimizer: Optimizer) -> Optimizer:
     if optimizer.name in BUILT_IN:
         allowed = f"another name than {', '.join(BUILT_IN)}"
         raise SettingsError("name of an optimizer", optimizer.name, allowed)
+    optimizer.check_result()
     identity = f"{optimizer.name}@{optimizer.digest}"
     _REGISTERED.pop(identity, None)
     _REGISTERED[identity] = _frozen(optimizer)
