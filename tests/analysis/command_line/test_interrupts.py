@@ -25,7 +25,7 @@ def start(environment, *words):
     [
         ("sims.particles --n 3 --steps 1", "tyro", signal.SIGINT),
         ("sims.runs --folder .", "netCDF4", signal.SIGINT),
-        ("sims.particles --n 3 --steps 1", "numpy", signal.SIGTERM),
+        ("sims.particles --n 3 --steps 1", "numpy._core", signal.SIGTERM),
         ("sims.runs --folder .", "xarray", signal.SIGTERM),
     ],
 )
