@@ -33,6 +33,12 @@ class SettingsError(ReportedError, ValueError):
         return type(self), (self.field, self.found, self.allowed)
 
 
+def check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise SettingsError if the value is not one of the choices."""
+    if value not in choices:
+        raise SettingsError(field, value, "one of " + ", ".join(choices))
+
+
 class TrajectoryError(ReportedError):
     """A file or dataset is not a complete, valid trajectory. The message gives the
     file, the variable and what was expected."""

@@ -23,11 +23,11 @@ import functools
 import json
 import math
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from dynamics.errors import SettingsError
+from dynamics.errors import SettingsError, check_choice
 from dynamics.expressions import Expression, parse_expression
 from dynamics.own_functions import own_function_text
 
@@ -107,10 +107,10 @@ class Force:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise SettingsError("name of a force", self.name, "a Python identifier")
-        _check_choice(f"pairs of {self.name}", self.pairs, get_args(PairKind))
-        _check_choice(f"direction of {self.name}", self.along, get_args(ForceDirection))
+        check_choice(f"pairs of {self.name}", self.pairs, get_args(PairKind))
+        check_choice(f"direction of {self.name}", self.along, get_args(ForceDirection))
         rules = (*get_args(BalanceRule), *BALANCES)
-        _check_choice(f"balance of {self.name}", self.balance, rules)
+        check_choice(f"balance of {self.name}", self.balance, rules)
         if not isinstance(self.against, str):
             raise SettingsError(
                 f"against of {self.name}", self.against, "the name of a force"
@@ -124,7 +124,7 @@ class Force:
         expression = parse_expression(text, variable, f"strength of {self.name}")
         object.__setattr__(self, "strength", expression.text)
 
-    @property
+    @functools.cached_property
     def expression(self) -> Expression:
         """The strength as a tree, which can be evaluated and differentiated."""
         return parse_expression(
@@ -141,15 +141,10 @@ class Force:
         return self.pairs in (kind, "all")
 
 
-def _check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise SettingsError(field, value, "one of " + ", ".join(choices))
-
-
 def _checked_constant(field: str, value: object) -> float | str:
     """The constant of a force: a finite number, or the name of a setting."""
     if isinstance(value, str):
-        _check_choice(field, value, CONSTANTS)
+        check_choice(field, value, CONSTANTS)
         return value
     number = float(value) if isinstance(value, numbers.Real) else float("nan")
     if isinstance(value, bool) or not abs(number) <= 1e6:
@@ -262,18 +257,19 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def check_law(law: Iterable[Force]) -> tuple[Force, ...]:
+def check_law(law: Sequence[Force]) -> tuple[Force, ...]:
     """Check that the forces of a law have different names and are balanced with forces
     of the law; return them as a tuple.
 
     Raises SettingsError.
     """
+    allowed = "a tuple of dynamics.forces.Force"
     if not isinstance(law, list | tuple):
-        raise SettingsError("law", law, "a tuple of dynamics.forces.Force")
+        raise SettingsError("law", law, allowed)
     forces = tuple(law)
     for force in forces:
         if not isinstance(force, Force):
-            raise SettingsError("law", force, "a tuple of dynamics.forces.Force")
+            raise SettingsError("law", force, allowed)
     names = [force.name for force in forces]
     if len(set(names)) < len(names):
         raise SettingsError("law", ", ".join(names), "forces with different names")
@@ -289,7 +285,8 @@ def check_law(law: Iterable[Force]) -> tuple[Force, ...]:
     return forces
 
 
-def bare_forces(law: Iterable[Force]) -> tuple[Force, ...]:
+@functools.lru_cache(maxsize=64)
+def bare_forces(law: tuple[Force, ...]) -> tuple[Force, ...]:
     """The forces of a law without their constants and balance: what kernels are
     compiled for."""
     return tuple(

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from dynamics import forces, optimizers, schedules
-from dynamics.errors import SettingsError
+from dynamics.errors import SettingsError, check_choice
 from dynamics.forces import BalanceRule, Force
 from dynamics.optimizers import Optimizer
 
@@ -61,12 +61,6 @@ def check_real(
     if not 0 <= number < below or (positive and number == 0):
         raise SettingsError(field, value, allowed)
     return abs(number)  # -0.0 becomes 0.0
-
-
-def check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise SettingsError if the value is not one of the choices."""
-    if value not in choices:
-        raise SettingsError(field, value, "one of " + ", ".join(choices))
 
 
 def _check_field(
@@ -272,10 +266,10 @@ class ParticleSettings:
         selects for this number of particles."""
         if self.method != "auto":
             return self.method == "mesh"
-        return self.dim == 2 and self.n >= MESH_PARTICLES and self._has_ca_strengths
+        return self.dim == 2 and self.n >= MESH_PARTICLES and self.has_ca_strengths
 
     @property
-    def _has_ca_strengths(self) -> bool:
+    def has_ca_strengths(self) -> bool:
         """Whether the forces are those of CA, but for constants and balance."""
         return forces.bare_forces(self.forces) == forces.bare_forces(forces.CA)
 
@@ -307,7 +301,7 @@ class ParticleSettings:
             object.__setattr__(self, "method", method)
         if self.method == "mesh" and self.dim != 2:
             raise SettingsError("method", "mesh", "direct or auto unless dim is 2")
-        if self.method == "mesh" and not self._has_ca_strengths:
+        if self.method == "mesh" and not self.has_ca_strengths:
             allowed = "direct or auto for other strengths than CA's"
             raise SettingsError("method", "mesh", allowed)
         _check_field(self, "accuracy", check_real, positive=True, up_to=0.01)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from dynamics.forces import CA, bare_forces
+from dynamics.forces import CA
 from dynamics.settings import ParticleSettings
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
@@ -24,7 +24,7 @@ class LawWords(NamedTuple):
     @classmethod
     def of(cls, law: ParticleSettings) -> LawWords:
         """The words for a law: CA's, or one with other forces or strengths."""
-        if bare_forces(law.forces) == bare_forces(CA):
+        if law.has_ca_strengths:
             return cls()
         return cls("given law", "law", len(law.forces))
 

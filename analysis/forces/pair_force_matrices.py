@@ -317,7 +317,7 @@ def _fields_within_classes(
     residue, pairs = residue[order], pairs[order]
     bounds = (np.searchsorted(residue, residue, side) for side in ("left", "right"))
     start, stop = (bound.astype(np.int64) for bound in bounds)
-    everywhere = [dataclasses.replace(force, pairs="all") for force in law]
+    everywhere = tuple(dataclasses.replace(force, pairs="all") for force in law)
     kernel = _law_matrices(bare_forces(everywhere))
     return _sum_by_matrices(kernel, embedding, pairs, residue, start, stop).force
 

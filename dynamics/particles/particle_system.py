@@ -195,7 +195,8 @@ class ParticleSystem:
         Raises SettingsError.
         """
         x = self.normalise(positions)
-        _check_strengths(self.settings.forces, x, self.pairs)
+        if not self.settings.has_ca_strengths:  # CA's are finite at any distance
+            _check_strengths(self.settings.forces, x, self.pairs)
         norm = self.force(x)[1]
         if not (norm < 1e38).all():
             _check_strengths(self.settings.forces, x[~(norm < 1e38)], self.pairs)
