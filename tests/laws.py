@@ -44,7 +44,7 @@ def laws(draw: st.DrawFn) -> tuple[Force, ...]:
                 draw(st.sampled_from(STRENGTHS[along])),
                 draw(st.sampled_from((1.0, -0.7, "fa", "ga", "gr"))),
                 draw(st.sampled_from(balances)),
-                "force_0",
+                "force_0" if place else "",
             )
         )
     return check_law(forces)
