@@ -22,7 +22,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamics.errors import SettingsError
 
@@ -49,7 +49,8 @@ class Variable:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation of the grammar, by its name in NumPy, or "pi"."""
+    """An operation and its arguments. It has the name of the function of NumPy; the
+    number pi is the operation "pi" without arguments."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -174,6 +175,27 @@ class Expression:
         """(coefficient, power) if the expression is coefficient * variable**power with
         a whole power, else None."""
         return _monomial(self.root)
+
+
+class PowerProduct(NamedTuple):
+    """r**(power - 1) and r**power as products of one base, which is computed from r²
+    with one division or square root, or one of each."""
+
+    of_square: bool
+    """Whether the base is r² or 1 / r²; otherwise it is r or 1 / r. Then r**power has a
+    further factor, the square root of the base."""
+    of_inverse: bool
+    factors: int
+    """Number of bases in r**(power - 1)."""
+    sizes: int
+    """Number of bases in r**power."""
+
+
+def power_product(power: int) -> PowerProduct:
+    """The products for a whole power of r."""
+    if power % 2:
+        return PowerProduct(True, power < 0, abs(power - 1) // 2, (abs(power) - 1) // 2)
+    return PowerProduct(False, power <= 0, abs(power - 1), abs(power))
 
 
 def parse_expression(text: str, variable: str, field: str = "expression") -> Expression:

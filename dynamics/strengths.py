@@ -1,5 +1,5 @@
-"""Numbers from expressions: of arrays by NumPy, and compiled for one float64 and for the
-lanes of kernels.
+"""The values of expressions: on arrays by NumPy, and in functions that are compiled for
+one float64 or for the lanes of kernels.
 
 The compiled functions of one float64 and of lanes have the same bits, on every
 processor. Those of NumPy agree with them to rounding."""
@@ -8,7 +8,6 @@ import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from dynamics.expressions import Expression, OwnFunction
 from dynamics.kernels import lane_functions, simd
 from dynamics.kernels.compiling import name_variant, njit
 from dynamics.kernels.lane_functions import lane_table, on_lanes
-from dynamics.own_functions import find_own_function
+from dynamics.own_functions import find_own_function, frozen_copy
 
 
 def _numpy_steps(x: Any, points: tuple[float, ...], values: tuple[float, ...]) -> Any:
@@ -49,14 +48,7 @@ def _own_scalar_function(function: OwnFunction) -> Callable[[float], float]:
 
         name_variant(slope, str(function))
         return njit(slope, signature_or_function="float64(float64)")
-    found = find_own_function(function.name, function.digest)
-    copy = FunctionType(
-        found.__code__,
-        found.__globals__,
-        found.__name__,
-        found.__defaults__,
-        found.__closure__,
-    )
+    copy = frozen_copy(find_own_function(function.name, function.digest))
     name_variant(copy, function.digest)
     try:
         return njit(copy, signature_or_function="float64(float64)")

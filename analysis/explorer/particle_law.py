@@ -8,7 +8,7 @@ magnitudes. The strength stands in it, so that a browser compiles both together.
 
 import json
 
-from dynamics.expressions import javascript
+from dynamics.expressions import javascript, power_product
 from dynamics.forces import Force
 from dynamics.settings import ParticleSettings
 
@@ -80,22 +80,21 @@ def _force(force: Force, settings: ParticleSettings) -> str:
 
 def _factor_and_size(force: Force) -> str:
     """JavaScript of the strength over r, and of its magnitude, at a `square` distance.
-    A power of r is a product as in `dynamics.particles.force_terms`, with its bits."""
+    A power of r is a product as in the kernels, with their bits."""
     monomial = force.expression.monomial()
     if monomial is None:
         strength = javascript(force.expression)
         factor = f"({strength})(r) / r"
         return f"const r = Math.sqrt(square), factor = {factor}, size = Math.abs(factor * r)"
     coefficient, power = monomial
-    if power % 2:
-        base = "square" if power > 0 else "1 / square"
-        factors = ["base"] * (abs(power - 1) // 2)
-        sizes = ["Math.sqrt(base)", *["base"] * ((abs(power) - 1) // 2)]
-    else:
-        base = "Math.sqrt(square)" if power > 0 else "1 / Math.sqrt(square)"
-        factors = ["base"] * abs(power - 1)
-        sizes = ["base"] * abs(power)
-    factor = " * ".join([*factors, f"{coefficient}"])
+    product = power_product(power)
+    base = "square" if product.of_square else "Math.sqrt(square)"
+    if product.of_inverse:
+        base = f"1 / {base}"
+    sizes = ["base"] * product.sizes
+    if product.of_square:
+        sizes = ["Math.sqrt(base)", *sizes]
+    factor = " * ".join([*["base"] * product.factors, f"{coefficient}"])
     size = " * ".join([*sizes, f"{abs(coefficient)}"])
     return f"const base = {base}, factor = {factor}, size = {size}"
 

@@ -14,7 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dynamics.expressions import Expression, Node, Number, Operation, Variable
+from dynamics.expressions import (
+    Expression,
+    Node,
+    Number,
+    Operation,
+    Variable,
+    power_product,
+)
 from dynamics.forces import Force
 from dynamics.kernels import lane_functions, simd
 from dynamics.kernels.compiling import kernel_function, variant_function
@@ -153,40 +160,28 @@ def _multiply_by_inverses(node: Node) -> Node:
 
 def _power_lines(coefficient: float, power: int) -> list[str]:
     """Lines that compute the strength coefficient * r**power."""
-    if power % 2:
-        if power < 0:
-            base = "where_above(square, TINY, scalars(1.0) / square)"
-            factors = ["base"] * ((1 - power) // 2)
-            sizes = ["square_root(base)", *["base"] * ((-1 - power) // 2)]
-        else:
-            base = "where_above(square, TINY, square)"
-            factors = ["base"] * ((power - 1) // 2)
-            sizes = ["square_root(base)", *factors]
-    elif power <= 0:
-        base = "where_above(square, TINY, scalars(1.0) / square_root(square))"
-        factors = ["base"] * (1 - power)
-        sizes = ["base"] * -power
-    else:
-        base = "where_above(square, TINY, square_root(square))"
-        factors = ["base"] * (power - 1)
-        sizes = ["base"] * power
-    present = "where_above(square, TINY, scalars(1.0))"
-    factor = _product([*factors, *_number(coefficient)]) or present
+    product = power_product(power)
+    base = "square" if product.of_square else "square_root(square)"
+    if product.of_inverse:
+        base = f"scalars(1.0) / {base}"
+    factors = ["base"] * product.factors
+    sizes = ["base"] * product.sizes
+    if product.of_square:
+        sizes = ["square_root(base)", *sizes]
+    return [
+        f"base = where_above(square, TINY, {base})",
+        f"factor = {_present_product(factors, coefficient)}",
+        f"magnitude = {_present_product(sizes, abs(coefficient))}",
+    ]
+
+
+def _present_product(factors: Sequence[str], coefficient: float) -> str:
+    """The product of factors that are 0 for coincident pair sums, and of a number;
+    without factors, the number, but 0 for coincident pair sums."""
+    number = f"scalars({coefficient!r})"
     if not factors:
-        factor = f"where_above(square, TINY, {factor})"
-    size = _product([*sizes, *_number(abs(coefficient))]) or present
-    if not sizes:
-        size = f"where_above(square, TINY, {size})"
-    return [f"base = {base}", f"factor = {factor}", f"magnitude = {size}"]
-
-
-def _number(value: float) -> list[str]:
-    """The factor of a product that is a number; none if it is 1."""
-    return [] if value == 1 else [f"scalars({value!r})"]
-
-
-def _product(factors: Sequence[str]) -> str:
-    return " * ".join(factors)
+        return f"where_above(square, TINY, {number})"
+    return " * ".join(factors if coefficient == 1 else [*factors, number])
 
 
 @functools.cache

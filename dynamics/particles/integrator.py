@@ -312,7 +312,7 @@ def _advance_kernel(forces: tuple[Force, ...], dim: int) -> Callable[..., Any]:
                 working = (np.empty(size), np.empty(force_count * LANES_64))
                 x = blocks[block]
                 for step in range(max(number, 1)):
-                    across_runs(x, LANES_64, pairs, work, force, magnitude)
+                    across_runs(x, pairs, work, force, magnitude)
                     _apply_forces(
                         x,
                         force,
@@ -360,8 +360,8 @@ def apply_fields(blocks, force, magnitude, track, moving, noise, pairs, params, 
     total force to force[:, 0].
 
     force: (block, field, token x axis x lane); magnitude: (block, field, lane); track:
-    (block, row, lane); noise: (block, step, token x axis x
-    lane), of which the first step is used."""
+    (block, row, lane); noise: (block, step, token x axis x lane), of which the first
+    step is used."""
     working = (np.empty(blocks.shape[1]), np.empty(force.shape[1] * LANES_64))
     for block in range(len(blocks)):
         _apply_forces(

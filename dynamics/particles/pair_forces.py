@@ -258,11 +258,12 @@ class FieldKernels(NamedTuple):
     workspace: Callable[..., Any]
     """workspace(pairs): memory for a block of eight runs."""
     across_runs: Callable[..., Any]
-    """across_runs(x, runs, pairs, work, force, magnitude): the forces (force, token x
+    """across_runs(x, pairs, work, force, magnitude): the forces (force, token x
     axis x lane) on every token of a block x, and their magnitudes (force, lane); on the
     calling thread."""
     within_run: Callable[..., Any]
-    """The same for the first `runs` lanes, on all threads."""
+    """within_run(x, runs, pairs, work, force, magnitude): the same for the first `runs`
+    lanes, on all threads."""
     evaluate: Callable[..., Any]
     """evaluate(blocks, runs, across, pairs): forces (block, force, ...) and magnitudes
     (block, force, lane) of all blocks."""
@@ -314,7 +315,7 @@ def _field_kernels(forces: tuple[Force, ...], dim: int) -> FieldKernels:
         )
 
     @cached_kernel(*MODULES, variant=variant)
-    def across_runs(x, runs, pairs, work, force, magnitude):
+    def across_runs(x, pairs, work, force, magnitude):
         sums, units, (fields, sizes), (unlike_fields, unlike_sizes) = work
         _start_sums(x, pairs, work, axes)
         like_across(pairs.bounds, sums, units, fields, sizes)
@@ -385,7 +386,6 @@ def _field_kernels(forces: tuple[Force, ...], dim: int) -> FieldKernels:
             for block in prange(len(blocks)):
                 across_runs(
                     blocks[block],
-                    LANES_64,
                     pairs,
                     workspace(pairs),
                     force[block],
