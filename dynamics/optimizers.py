@@ -25,7 +25,7 @@ from typing import Any
 import lazy_loader as lazy
 
 from dynamics.errors import SettingsError
-from dynamics.own_functions import frozen_copy, source_digest
+from dynamics.own_functions import Registry, frozen_copy, source_digest
 
 np = lazy.load("numpy")
 
@@ -373,12 +373,12 @@ ADAMW = Optimizer(
 )
 """Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv 1711.05101)."""
 
-BUILT_IN = {item.name: item for item in (SGD, ADAM, ADAMW)}
-
 # ------------------------------------------------------------------------------- registry
 
-_REGISTERED: dict[str, Optimizer] = {}
-"""Optimizers from outside by NAME@DIGEST, which files contain."""
+_OPTIMIZERS = Registry("an optimizer", (SGD, ADAM, ADAMW))
+BUILT_IN = _OPTIMIZERS.built_in
+
+find_identity = _OPTIMIZERS.identity
 
 
 def register_optimizer(optimizer: Optimizer) -> Optimizer:
@@ -403,13 +403,9 @@ def register_optimizer(optimizer: Optimizer) -> Optimizer:
         If the name is that of a built-in optimizer, or the update has no source or
         refers to other things than numbers and `FUNCTIONS`.
     """
-    if optimizer.name in BUILT_IN:
-        allowed = f"another name than {', '.join(BUILT_IN)}"
-        raise SettingsError("name of an optimizer", optimizer.name, allowed)
+    _OPTIMIZERS.check_name(optimizer.name)
     optimizer.check_result()
-    identity = f"{optimizer.name}@{optimizer.digest}"
-    _REGISTERED.pop(identity, None)
-    _REGISTERED[identity] = _frozen(optimizer)
+    _OPTIMIZERS.add(_frozen(optimizer), optimizer.digest)
     return optimizer
 
 
@@ -422,28 +418,23 @@ def _frozen(optimizer: Optimizer) -> Optimizer:
     )
 
 
-def find_identity(name: str) -> str | None:
-    """What files contain of an optimizer: the name of a built-in one, NAME@DIGEST of
-    another, given by its name or this identity; None if there is none."""
-    if name in BUILT_IN or name in _REGISTERED:
-        return name
-    same = [one for one, item in _REGISTERED.items() if item.name == name]
-    return same[-1] if same else None
-
-
 def optimizer_names() -> tuple[str, ...]:
     """Names of all optimizers."""
-    names = [item.name for item in _REGISTERED.values()]
-    return tuple(dict.fromkeys([*BUILT_IN, *names]))
+    return tuple(dict.fromkeys(item.name for item in _OPTIMIZERS.values))
 
 
 def optimizers_with(hyperparameter: str) -> tuple[str, ...]:
     """Names of the optimizers that use a hyperparameter."""
-    known = [*BUILT_IN.values(), *_REGISTERED.values()]
-    names = [item.name for item in known if hyperparameter in item.hyperparameters]
+    names = [
+        item.name
+        for item in _OPTIMIZERS.values
+        if hyperparameter in item.hyperparameters
+    ]
     return tuple(dict.fromkeys(names))
 
 
 def find_optimizer(identity: str) -> Optimizer:
     """The optimizer that `find_identity` has identified."""
-    return {**BUILT_IN, **_REGISTERED}[identity]
+    optimizer = _OPTIMIZERS.find(identity)
+    assert optimizer is not None
+    return optimizer

@@ -1,4 +1,5 @@
-"""Functions of the user, such as strengths of forces, and their identity.
+"""Functions of the user, such as strengths of forces, their identity, and values that
+contain such functions.
 
 A function is identified by its name and a digest of its source and of the numbers that
 it refers to. Files contain this identity; the function itself is in the process that
@@ -10,7 +11,7 @@ import numbers
 import textwrap
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from dynamics.errors import SettingsError
 
@@ -115,3 +116,57 @@ def find_own_function(name: str, digest: str) -> Any:
             " first, with the same source",
         )
     return _FUNCTIONS[name, digest]
+
+
+# ---------------------------------------------------------- values that contain functions
+
+
+class RegisteredValue(Protocol):
+    """A value that settings name, such as an optimizer."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Value = TypeVar("Value", bound=RegisteredValue)
+
+
+class Registry(Generic[Value]):
+    """The built-in values of one kind, and those that users have registered.
+
+    Files contain the identity of a value: the name of a built-in one, and the name and
+    a digest, NAME@DIGEST, of a registered one."""
+
+    def __init__(self, kind: str, built_in: Sequence[Value]) -> None:
+        self.kind = kind
+        self.built_in = {value.name: value for value in built_in}
+        self.registered: dict[str, Value] = {}
+
+    def check_name(self, name: str) -> None:
+        """Raise SettingsError for the name of a built-in value."""
+        if name in self.built_in:
+            allowed = f"another name than {', '.join(self.built_in)}"
+            raise SettingsError(f"name of {self.kind}", name, allowed)
+
+    def add(self, value: Value, digest: str) -> None:
+        """Register a value; new settings that give its name mean this one."""
+        identity = f"{value.name}@{digest}"
+        self.registered.pop(identity, None)
+        self.registered[identity] = value
+
+    def identity(self, name: str) -> str | None:
+        """The identity of a value that is given by its name or identity; None if there
+        is none."""
+        if name in self.built_in or name in self.registered:
+            return name
+        same = [one for one, item in self.registered.items() if item.name == name]
+        return same[-1] if same else None
+
+    def find(self, identity: str) -> Value | None:
+        """The value of an identity, or None."""
+        return self.built_in.get(identity) or self.registered.get(identity)
+
+    @property
+    def values(self) -> list[Value]:
+        """All values."""
+        return [*self.built_in.values(), *self.registered.values()]

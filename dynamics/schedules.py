@@ -19,7 +19,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 
 from dynamics.errors import SettingsError
-from dynamics.own_functions import frozen_copy, source_digest
+from dynamics.own_functions import Registry, frozen_copy, source_digest
 
 CONSTANT = "constant"
 """Name of the default."""
@@ -72,16 +72,16 @@ def _cosine(step: int, steps: float, floor: float = 0.0) -> float:
     return floor + (1 - floor) * (1 + math.cos(math.pi * passed)) / 2
 
 
-BUILT_IN = {
-    item.name: item
-    for item in (
+_SCHEDULES = Registry(
+    "a schedule",
+    (
         Schedule(CONSTANT, _constant),
         Schedule("warmup", _warmup),
         Schedule("cosine", _cosine),
-    )
-}
-_REGISTERED: dict[str, Schedule] = {}
-"""Schedules from outside by NAME@DIGEST, which files contain."""
+    ),
+)
+
+find_identity = _SCHEDULES.identity
 
 
 def register_schedule(schedule: Schedule) -> Schedule:
@@ -104,30 +104,16 @@ def register_schedule(schedule: Schedule) -> Schedule:
         If the name is that of a built-in schedule, or the function has no source or
         refers to other things than numbers and modules.
     """
-    if schedule.name in BUILT_IN:
-        allowed = f"another name than {', '.join(BUILT_IN)}"
-        raise SettingsError("name of a schedule", schedule.name, allowed)
+    _SCHEDULES.check_name(schedule.name)
     digest = source_digest(schedule.factor, f"schedule {schedule.name}", (abs, min))
-    identity = f"{schedule.name}@{digest}"
-    _REGISTERED.pop(identity, None)
-    _REGISTERED[identity] = dataclasses.replace(
-        schedule, factor=frozen_copy(schedule.factor)
-    )
+    frozen = dataclasses.replace(schedule, factor=frozen_copy(schedule.factor))
+    _SCHEDULES.add(frozen, digest)
     return schedule
-
-
-def find_identity(name: str) -> str | None:
-    """What files contain of a schedule: the name of a built-in one, NAME@DIGEST of
-    another, given by its name or this identity; None if there is none."""
-    if name in BUILT_IN or name in _REGISTERED:
-        return name
-    same = [one for one, item in _REGISTERED.items() if item.name == name]
-    return same[-1] if same else None
 
 
 def schedule_forms() -> list[str]:
     """The schedules with the names of their numbers."""
-    return [item.form for item in (*BUILT_IN.values(), *_REGISTERED.values())]
+    return [item.form for item in _SCHEDULES.values]
 
 
 def schedule_names(text: str) -> list[str]:
@@ -169,7 +155,7 @@ def _bound_factor(part: str, text: str) -> Callable[[int], float]:
     """A schedule with its numbers. Raises SettingsError."""
     allowed = f"one or several of {', '.join(schedule_forms())}, as in warmup:100"
     name, *words = part.split(":")
-    schedule = {**BUILT_IN, **_REGISTERED}.get(name)
+    schedule = _SCHEDULES.find(name)
     if schedule is None:
         raise SettingsError("schedule", text, allowed)
     try:

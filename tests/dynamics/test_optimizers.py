@@ -203,7 +203,7 @@ def test_runs_of_an_own_optimizer_continue_and_are_identified(tmp_path, monkeypa
     assert read_settings(longer) == settings
     assert settings.optimizer.startswith("lion@")
     longer.close()
-    monkeypatch.setattr("dynamics.optimizers._REGISTERED", {})
+    monkeypatch.setattr("dynamics.optimizers._OPTIMIZERS.registered", {})
     with pytest.raises(TrajectoryError, match="optimizer: found lion@"):
         open_trajectory(path)
 
