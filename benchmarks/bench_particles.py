@@ -28,7 +28,7 @@ class Runs:
 
 
 class Steps:
-    """One step of one run in the plane by direct and by fast sums, over N."""
+    """One step of one run in the plane for several N, by direct and by fast sums."""
 
     params = ([59, 113, 199, 257, 997, 1997], ["direct", "mesh"])
     param_names = ("N", "method")

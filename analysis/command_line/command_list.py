@@ -1,4 +1,5 @@
-"""Names of the commands of the packages, and the lists of them that are printed."""
+"""Names of all commands, and the lists that `python -m analysis` and `python -m sims`
+print."""
 
 import ast
 from collections.abc import Sequence

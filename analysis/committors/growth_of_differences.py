@@ -241,7 +241,7 @@ def linearized_exponents(
 
 
 def elapsed_time(settings: Settings, begin: int, end: int) -> float:
-    """The time between two steps: the sum of the step sizes."""
+    """The time from step `begin` to step `end`: the sum of the step sizes."""
     times = getattr(settings, "elapsed_times", None)
     if times is None:
         return (end - begin) * settings.time_step

@@ -15,7 +15,8 @@ from dynamics.settings import ParticleSettings
 from dynamics.settings_text import setting_texts
 
 _under_way: dict[ParticleSettings, subprocess.Popen[bytes] | None] = {}
-"""Compilation processes, by `settings_of_kernels`; None if the kernels are ready."""
+"""The process that compiles the kernels of each `settings_of_kernels`, or None when they
+are compiled."""
 
 CODE = """
 from analysis.explorer.kernel_warmup import compile_kernels
@@ -26,7 +27,7 @@ compile_kernels(ParticleSettings({settings}))
 
 
 def settings_of_kernels(settings: ParticleSettings) -> ParticleSettings:
-    """Settings of three particles that need the same kernels."""
+    """Settings of three particles for which the same kernels are compiled."""
     return ParticleSettings(
         n=3,
         dim=settings.dim,

@@ -103,7 +103,8 @@ class ParticlesPage(LivePage):
     token: Select
     """Control of the chosen particle."""
     law_line: Div
-    """The forces of another law than CA's, and constants that have no control."""
+    """Text that names the forces of a law other than CA's, and the constants that have no
+    control."""
     plot: LivePanel
     """Panel of the embedding."""
     dense: bool

@@ -77,7 +77,7 @@ class _Between(NamedTuple):
     distance: float
     """0 if they are coincident."""
     length: float
-    """Of x_km; 0 if either is at the origin."""
+    """Length of x_km; 0 if x_ij or x_km is at the origin."""
     cosine: float
     unit: float
     """Unit of length of the basis."""
@@ -85,10 +85,12 @@ class _Between(NamedTuple):
 
 @kernel_function
 def _add_force(sums, field, between, strength, radial):
-    """Add a force along the difference (radial), or along the other pair sum.
+    """Add the force of x_km on x_ij to the sums of one field. radial: whether the force
+    is along the difference of the two; otherwise it is along x_km.
 
-    sums: the factors of the tokens in the force on x_ij (field, token), of x_ij itself
-    (field,), and magnitudes (field,)."""
+    The force on x_ij is a sum of embedding vectors. sums: the factors of the vectors of
+    all tokens (field, token), the factor of x_ij (field,), and the summed magnitudes
+    (field,)."""
     row, total, magnitude = sums
     factor = strength / between.length
     if radial:
@@ -259,10 +261,9 @@ def fields_by_matrices(
     law: tuple[Force, ...] = CA,
     basis: bool = False,
 ) -> ForceFields:
-    """The fields of a law, and with `basis` also those of a general pair law, on
-    embeddings (..., token, axis).
+    """The fields of the forces of a law on embeddings (..., token, axis).
 
-    pairs: (pair, 2). The basis is that of `BASIS`.
+    pairs: (pair, 2). basis: append the fields of the functions of `BASIS`.
     """
     count = len(pairs)
     residue = pairs.sum(axis=1) % embedding.shape[-2]

@@ -91,8 +91,8 @@ _SAMPLES = {
     "difference": np.geomspace(1e-3, 10, 200),
     "other": np.linspace(-1, 1, 201),
 }
-"""Distances and cosines at which the sign of a strength is seen, by the direction of the
-force."""
+"""Distances and cosines at which the sign of a strength is evaluated, by the direction
+of the force."""
 
 _EFFECTS = {
     "difference": {-1: "attract", 1: "repel"},

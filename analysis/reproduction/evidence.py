@@ -96,8 +96,8 @@ def evidence_path(experiment: Experiment, params: Params, runner: Runner) -> Pat
 
 
 def _settings_with_values(settings: Settings) -> dict[str, Any]:
-    """The settings as files have them, without those that are None, so that one that is
-    added later changes no names of evidence."""
+    """The settings as files contain them, without settings that are None. So a setting
+    that is added later does not change names of evidence."""
     of_sums = ("method", "accuracy")  # are in the first names of evidence
     values = saved_settings(settings)
     values |= {

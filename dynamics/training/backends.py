@@ -359,7 +359,7 @@ def _gradient_buffer(part: torch.Tensor) -> torch.Tensor:
 
 
 class ElementwiseOptimizer(torch.optim.Optimizer):
-    """An optimizer of `dynamics.optimizers` whose update is applied to tensors.
+    """A torch optimizer that applies the update of a `dynamics.optimizers.Optimizer`.
 
     The number of updates is a tensor, so that a step can be captured in a CUDA graph."""
 

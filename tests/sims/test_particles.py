@@ -36,7 +36,7 @@ def test_values_of_the_paper_are_printed_only_for_its_settings(output_of):
 
 
 def write_files():
-    """Laws and tables of strengths, right and wrong."""
+    """Write valid and invalid files of laws and of tables of strengths."""
     force = {"name": "a", "pairs": "like", "along": "difference", "strength": "1"}
     Path("one.json").write_text(json.dumps([force]))
     Path("two.json").write_text(json.dumps([force, force]))
