@@ -34,7 +34,7 @@ STEPS = 10
 class Fate(Analysis):
     """Continue copies of the exact states along runs, each slightly displaced, and
     count how many end with an outcome: the committor. It says when the end of a run is
-    decided, how sharply and how firmly. Ctrl-C writes the states that are measured.
+    decided, how fast and how firmly. Ctrl-C writes the states that are measured.
 
     Steps are selected by --at, --frames and --every; the default are 10 even steps."""
 

@@ -77,6 +77,8 @@ html_sidebars = {
         "story",
         "get-started",
         "gallery",
+        "results",
+        "papers",
         *REPORTS,
         "glossary",
     )
@@ -89,9 +91,9 @@ def setup(app) -> None:
 
 def name_targets_of_report(app, docname: str, source: list[str]) -> None:
     """Write the anchors of a generated report, which are HTML, as targets that Sphinx
-    knows, and links to them without their page."""
+    knows, and links to them, on all pages, without their page."""
     if docname in REPORTS:
-        text = re.sub(
+        source[0] = re.sub(
             r'^<a id="([^"]+)"></a>', r"(\1)=\n", source[0], flags=re.MULTILINE
         )
-        source[0] = re.sub(r"\]\(report[\w-]*\.md#", "](#", text)
+    source[0] = re.sub(r"\]\((?:\.\./)?report[\w-]*\.md#", "](#", source[0])

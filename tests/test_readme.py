@@ -4,7 +4,10 @@ import re
 
 from matplotlib.image import imread
 
+from analysis.reproduction.experiment import Size
 from analysis.reproduction.registry import CLAIMS
+from analysis.reproduction.report.headlines import HEADLINES
+from analysis.reproduction.report.report import SIZES
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -30,13 +33,13 @@ ANCHOR = re.compile(r'<a id="([\w.-]+)"></a>')
 
 def test_results_link_to_claims_of_the_report():
     links = re.findall(r"\[([\w.-]+)\]\(docs/([\w-]+)\.md#\1\)", README)
-    assert len(links) == 4
+    assert len(links) == len(HEADLINES)
     for name, page in links:
         assert name in ANCHOR.findall(PAGES[page])
 
 
 def test_the_report_is_of_a_default_run_and_has_all_claims():
-    assert "of our own runs (default size: " in PAGES["report"]
+    assert f"of our own runs ({SIZES[Size.DEFAULT]})" in PAGES["report"]
     claims = []
     for text in PAGES.values():
         assert len(text.encode()) < 100_000

@@ -144,6 +144,7 @@ def test_particles_and_the_story_run_on_the_site(site, chromium, name, element):
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto((folder / f"{name}.html").as_uri())
     canvas, picture = page.locator(f"{element} canvas").first, "it => it.toDataURL()"
+    canvas.scroll_into_view_if_needed()  # particles move while they are in view
     before = canvas.evaluate(picture)
     page.wait_for_timeout(600)
     assert canvas.evaluate(picture) != before

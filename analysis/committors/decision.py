@@ -44,7 +44,7 @@ def add_decisions(result: xr.Dataset) -> xr.Dataset:
     - `decision_step`, `decision_step_low`, `decision_step_high`: where the agreement of
       the smallest displacement passes one half for the last time, interpolated between
       measured steps; low and high by the intervals of the agreement
-    - `sharpness`: steps from the last agreement of at most .1 to the step from which on
+    - `decision_duration`: steps from the last agreement of at most .1 to the step from which on
       it is at least .9; NaN if the agreement is never that low
     - `firmness` (run, step): the largest displacement up to which the agreement is at
       least .9, interpolated in the logarithm of the displacement; infinite if it is so
@@ -60,7 +60,7 @@ def add_decisions(result: xr.Dataset) -> xr.Dataset:
     agreement[:, np.isnan(has_outcome)] = np.nan
     low, middle, high = agreement
     decision = np.full((3, runs), np.nan)
-    sharpness = np.full(runs, np.nan)
+    decision_duration = np.full(runs, np.nan)
     for run in range(runs):
         at = np.flatnonzero(np.isfinite(middle[run, :, 0]))
         if not at.size:
@@ -71,7 +71,7 @@ def add_decisions(result: xr.Dataset) -> xr.Dataset:
         unlikely = np.flatnonzero(bounds[1] <= UNLIKELY)
         if unlikely.size:
             firm = crossing_step(steps, bounds[1], FIRM, reached=True)
-            sharpness[run] = firm - steps[unlikely[-1]]
+            decision_duration[run] = firm - steps[unlikely[-1]]
     firmness = np.full(middle.shape[:2], np.nan)
     for place in np.argwhere(np.isfinite(middle).all(axis=-1)):
         firmness[tuple(place)] = basin_radius(sizes, middle[tuple(place)])
@@ -79,7 +79,7 @@ def add_decisions(result: xr.Dataset) -> xr.Dataset:
         decision_step_low=("run", decision[0]),
         decision_step=("run", decision[1]),
         decision_step_high=("run", decision[2]),
-        sharpness=("run", sharpness),
+        decision_duration=("run", decision_duration),
         firmness=(("run", "step"), firmness),
     )
 

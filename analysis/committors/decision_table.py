@@ -13,7 +13,7 @@ COMMITTOR_COLUMNS = (
     Column("outcome", "outcome"),
     Column("at first", "committor", digits=2, interval="bounds"),
     Column("decided at", "decision_step", digits=1, interval="bounds"),
-    Column("sharpness", "sharpness", digits=1),
+    Column("duration", "decision_duration", digits=1),
     Column("basin at first", "firmness", digits=3),
 )
 """Columns of `committor_table`."""
@@ -35,7 +35,7 @@ outcome: whether the run itself has it ({result.attrs["outcome"]})
 at first: fraction of the copies of the state at step {step}, displaced by {size:g} of
 the spread, that have it, with exact 95% intervals
 decided at: step from which on more than half of the copies end as the run does
-sharpness: steps from .1 to .9 of them; a dash if they were never so few
+duration: steps from .1 to .9 of them; a dash if they were never so few
 basin: largest displacement up to which .9 do; inf beyond the sizes measured"""
 
 
@@ -52,7 +52,7 @@ def committor_table(result: xr.Dataset) -> pd.DataFrame:
             source = first if name == "committor" else at
             ends = (float(source[name + end]) for end in ("", "_low", "_high"))
             row |= interval_columns(name, tuple(ends))
-        rows.append({**row, "sharpness": float(at["sharpness"])})
+        rows.append({**row, "decision_duration": float(at["decision_duration"])})
     return make_table(rows)
 
 

@@ -129,7 +129,7 @@ def test_decisions(drawn):
             rows = [(1 - v, 1 - high, 1 - low) for v, low, high in rows]
         one = result.isel(run=run)
         if not times:
-            for name in ("decision_step", "sharpness"):
+            for name in ("decision_step", "decision_duration"):
                 assert np.isnan(one[name])
             continue
         # at the end all copies have ended as the run does
@@ -147,7 +147,7 @@ def test_decisions(drawn):
         if any(v <= 0.1 for v in values):
             last = max(t for t, v in zip(times, values, strict=True) if v <= 0.1)
             expected = above_from_on(times, values, 0.9, False) - last
-        same("fate", one["sharpness"], expected)
+        same("fate", one["decision_duration"], expected)
         for k in range(len(steps)):
             there = [j for j in range(len(sizes)) if trials[run, k, j]]
             p = [successes[run, k, j] / trials[run, k, j] for j in there]

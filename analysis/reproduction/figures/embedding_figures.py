@@ -33,6 +33,10 @@ from analysis.reproduction.figures.run_rules import (
     runs_not_diverged,
     runs_with_seeds,
 )
+from analysis.reproduction.musat2024.decay_by_part_claims import (
+    PARTS,
+    decayed_part_settings,
+)
 from analysis.structures.circles_and_grids import (
     count_imperfections,
     is_circle,
@@ -42,6 +46,7 @@ from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.trajectory.schema import read_settings
 
 GAP, HEAD = 0.12, 0.42  # inches: between panels, room for the title of one
+KINDS_NOTE = "○ is a circle by algorithm 1, a number counts the imperfections of others"
 TOKENS_NOTE = (
     "tokens numbered and coloured along the number line, joined in their order; equal"
     " axes through the origin"
@@ -194,10 +199,20 @@ def ca_c(data: FigureData) -> DrawnFigure:
         else "Embeddings"
     )
     here = ", ".join([words[0], *(word.split(" ")[-1] for word in words[1:])])
-    kinds = "○ is a circle by algorithm 1, a number counts the imperfections of others"
     return DrawnFigure(
-        figure, here, f"{rule} {what} at the end, {TOKENS_NOTE}; {kinds}.", seeds
+        figure, here, f"{rule} {what} at the end, {TOKENS_NOTE}; {KINDS_NOTE}.", seeds
     )
+
+
+def ca_decay(data: FigureData) -> DrawnFigure:
+    """Twenty embeddings with weight decay of each part of the network, six in a small
+    picture."""
+    articles = {"classifier": "the ", "embedding": "the "}
+    words = [f"weight decay of {articles.get(part, '')}{part}" for part in PARTS]
+    figure, rule, seeds = plot_runs_by_trajectory(data, words)
+    here = f"weight decay 1 of {', '.join(PARTS)}"
+    texts = f"{rule} Embeddings at the end, {TOKENS_NOTE}; {KINDS_NOTE}."
+    return DrawnFigure(figure, here, texts, seeds)
 
 
 def plot_runs_by_trajectory(
@@ -350,6 +365,9 @@ MODULAR = (_networks(1.0),)
 DECAY_06 = (_networks(0.6),)
 TABLE_1 = tuple(map(_networks, (1.0, 0.6, 0.3, 0.0)))
 WEIGHT_DECAYS = tuple(_networks(tenths / 10, runs=10, every=0) for tenths in range(11))
+DECAY_BY_PART = tuple(
+    RequiredRuns(settings, 30, every=0) for settings in decayed_part_settings()
+)
 HIGHER_DIMENSIONS = (_networks(1.0, 3, runs=7), _networks(1.0, 4, runs=8))
 PARTICLES = (RequiredRuns(ParticleSettings(fa=1.0)),)
 TABLE_2 = tuple(RequiredRuns(ParticleSettings(fa=fa)) for fa in (1.0, 2.0, 0.5))
@@ -405,6 +423,14 @@ FIGURES = (
         TABLE_2,
         "5 s",
         ca_c,
+    ),
+    PaperFigure(
+        "ca-decay",
+        "embeddings at the end, seeds 10 to 29, with weight decay 1 of nothing, of the"
+        " classifier, of the embedding and of all",
+        DECAY_BY_PART,
+        "10 s",
+        ca_decay,
     ),
     PaperFigure(
         "ca-e",

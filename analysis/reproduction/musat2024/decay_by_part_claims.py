@@ -32,16 +32,20 @@ PARTS = {
 part that is decayed."""
 
 
-def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """Networks with weight decay of each part."""
-    settings = [
+def decayed_part_settings() -> list[ModularSettings]:
+    """The settings with weight decay of each part, in the order of `PARTS`."""
+    return [
         ModularSettings(
             weight_decay=classifier,
             embedding_weight_decay=None if embedding == classifier else embedding,
         )
         for classifier, embedding in PARTS.values()
     ]
-    return [experiment_runs(one, params, every=0) for one in settings]
+
+
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Networks with weight decay of each part."""
+    return [experiment_runs(one, params, every=0) for one in decayed_part_settings()]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
@@ -106,6 +110,7 @@ LINK = Claim(
     " training pairs. Decay of either part has a large effect, and decay of both a"
     " larger one.",
     summary="weight decay of the classifier alone makes embeddings more regular",
+    figure="ca-decay",
 )
 
 DECAY_BY_PART = Experiment(

@@ -32,14 +32,15 @@ from analysis.reproduction.results import ClaimResult, as_sentence
 from dynamics.errors import RecordingError
 from dynamics.settings import SettingsError
 
-REPORT_TITLE = "Reproduction of papers on training dynamics"
+REPORT_TITLE = "Claims"
+EARLIER_TITLE = "Reproduction of papers on training dynamics"
 STRIPS = "strips-"
 """First letters of the names of the drawings of numbers."""
 SIZES = {
-    Size.QUICK: "quick size: small ensembles, with which much remains open",
-    Size.DEFAULT: "default size: the papers' sizes where feasible; the table of"
-    " experiments marks smaller ones",
-    Size.FULL: "full size: the papers' sizes",
+    Size.QUICK: "small ensembles, with which much remains open",
+    Size.DEFAULT: "as many as the papers have, or fewer where the table of experiments"
+    " says so",
+    Size.FULL: "as many as the papers have",
 }
 """The sizes in words."""
 CONCLUSIONS = {
@@ -70,9 +71,8 @@ def check_report_path(out: Path) -> None:
     if out.suffix != ".md" or out.is_dir():
         raise SettingsError("out", out, "the name of a file that ends in .md")
     for path in (out, *paper_pages(out).values()):
-        if path.exists() and not path.read_text(errors="replace").startswith(
-            f"# {REPORT_TITLE}"
-        ):
+        titles = (f"# {REPORT_TITLE}", f"# {EARLIER_TITLE}")
+        if path.exists() and not path.read_text(errors="replace").startswith(titles):
             raise SettingsError(
                 "out",
                 f"{path}, which is something else",

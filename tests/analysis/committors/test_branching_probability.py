@@ -106,7 +106,7 @@ def test_decisions_of_constructed_curves():
     assert_allclose(result["decision_step"], [15, 0, 18])
     assert_allclose(result["decision_step_low"], [13.75, 0, 17])
     assert_allclose(result["decision_step_high"], [16.25, 0, 19])
-    assert_allclose(result["sharpness"], [30, np.nan, 20])
+    assert_allclose(result["decision_duration"], [30, np.nan, 20])
 
 
 def test_firmness_is_where_the_agreement_leaves_nine_tenths():

@@ -113,8 +113,9 @@ def test_the_summary_has_a_sentence_a_table_and_the_disagreements(pages):
     text = pages["report.md"]
     for line in ("Holds: one; three.", "Does not hold: two.", "Open: four."):
         assert f"\n  - {line}\n" in text
-    row = next(line for line in text.splitlines() if line.startswith("|[CA.agrees]"))
-    assert "|it|56 of 100|60.7% [57.7, 63.7]|agrees|" in row
+    row = next(line for line in text.splitlines() if "|[CA.agrees]" in line)
+    assert row.startswith("|agrees|[CA.agrees]")
+    assert "|it|56 of 100|60.7% [57.7, 63.7]|" in row
     disagreements = text[text.index("## Where we disagree") :]
     named = re.findall(r"^\[([\w.]+)\]", disagreements, re.MULTILINE)
     assert named == ["CA.differs", "VC.contradicted"]
@@ -124,10 +125,11 @@ def test_the_summary_has_a_sentence_a_table_and_the_disagreements(pages):
 
 def test_every_number_of_a_claim_is_on_the_page_of_its_paper(pages):
     text = pages["report-own.md"]
-    assert "|2|above 0|2.0 [1.0, 3.0]||100 runs|holds|" in text
-    assert "|-2|above 0|-2.0 [-3.0, -1.0]||100 runs|contradicted|" in text
+    assert "|holds|2|above 0|2.0 [1.0, 3.0]||100 runs|" in text
+    assert "|contradicted|-2|above 0|-2.0 [-3.0, -1.0]||100 runs|" in text
     assert "**Holds.**" in text  # by the first
-    assert "|all|no value|no value|100 runs|open|" in pages["report-vc.md"]
+    row = r"\|open\|.*\|all\|no value\|no value\|100 runs\|"
+    assert re.search(row, pages["report-vc.md"])
 
 
 def test_texts_are_shown_as_they_are(pages):

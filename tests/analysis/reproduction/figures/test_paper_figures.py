@@ -160,6 +160,7 @@ DRAWN = {
     "ca6": ("decay1 decay0", 3),
     "ca-c": ("decay1 decay0", 2 * 3),
     "ca-d": ("particles particles", 2 * 3),
+    "ca-decay": ("decay0 decay1 decay0 decay1", 4 * 3),
     "ca-e": ("decay1", 2 * 3 + 2),
     "ca-f": ("dim3 dim4", 6 * 2),
     **{f"vc{index}": ("heads", 8) for index in range(1, 5)},
@@ -206,7 +207,8 @@ def drawn(opened):
 
 def test_list_has_every_figure_with_the_cost_of_its_runs(output_of):
     text = output_of("analysis.paper")
-    names = [f"ca{index}" for index in range(1, 7)] + [f"ca-{item}" for item in "cdef"]
+    names = [f"ca{index}" for index in range(1, 7)] + ["ca-c", "ca-d"]
+    names += ["ca-decay", "ca-e", "ca-f"]
     names += [f"vc{index}" for index in range(1, 21)] + ["zl-rates", "na-phases"]
     assert [figure.name for figure in PAPER_FIGURES] == names
     sources = {"ca3": "CA figure 3", "vc20": "VC figure 20", "zl-rates": "ZL rates"}

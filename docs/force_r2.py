@@ -1,0 +1,65 @@
+"""Draw how much of the gradient of transformers forces explain: R² of CA's four fields
+and of the fitted pair law at three moments.
+
+python docs/force_r2.py
+
+The numbers are in pictures/force-r2.csv: means over runs with half-widths of 95% intervals.
+`analysis.audit` and `analysis.pair_law` measure them; see analyses/audit.md."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+from analysis import plots
+
+PICTURES = Path(__file__).parent / "pictures"
+MOMENTS = ("test accuracy .5", "test accuracy .9", "end")
+SPACES = ("whole space", "planes of the key frequencies")
+SHIFT = {"four fields": -0.16, "pair law": 0.16}
+COLOURS = {"four fields": "C0", "pair law": "C1"}
+
+
+def draw_figure(table: pd.DataFrame) -> plt.Figure:
+    """A panel for each space and moment, a line for each kind of network."""
+    names = table[["n", "dim", "attention_rate"]].drop_duplicates()
+    places = {tuple(row): place for place, row in enumerate(names.to_numpy())}
+    figure, panels = plt.subplots(
+        2, 3, figsize=(9, 8.4), sharex=True, sharey=True, layout="constrained"
+    )
+    for space, line in zip(SPACES, panels, strict=True):
+        for moment, axes in zip(MOMENTS, line, strict=True):
+            chosen = table[(table["space"] == space) & (table["moment"] == moment)]
+            draw_panel(axes, chosen, places)
+            axes.set_title(f"{space},\n{moment}", fontsize=9)
+    first = panels[0, 0]
+    labels = [f"N = {n:g}, d = {dim:g}, α = {rate:g}" for n, dim, rate in places]
+    for axes in panels[:, 0]:
+        axes.set_yticks(list(places.values()), labels, fontsize=8)
+    first.invert_yaxis()
+    first.set_xlim(0, 0.75)
+    for axes in panels[1]:
+        axes.set_xlabel("R²")
+    handles, labels = first.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+    return figure
+
+
+def draw_panel(axes: plt.Axes, rows: pd.DataFrame, places: dict) -> None:
+    """The means with their intervals, and the means with renamed tokens."""
+    for law, of_law in rows.groupby("law"):
+        keys = of_law[["n", "dim", "attention_rate"]].to_numpy()
+        y = [places[tuple(key)] + SHIFT[law] for key in keys]
+        options = {"color": COLOURS[law], "ms": 4, "ls": "none"}
+        axes.errorbar(
+            of_law["r2"], y, xerr=of_law["half"], fmt="o", label=law, lw=1, **options
+        )
+        label = f"{law}, tokens renamed"
+        axes.plot(of_law["renamed_r2"], y, "o", mfc="none", label=label, **options)
+    axes.grid(axis="y", lw=0.3)
+
+
+if __name__ == "__main__":
+    figure = draw_figure(pd.read_csv(PICTURES / "force-r2.csv"))
+    plots.save_figure(figure, PICTURES / "force-r2.png")
+    print("picture", PICTURES / "force-r2.png")
