@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from dynamics import forces, optimizers, schedules
+from dynamics.activations import ACTIVATIONS, ActivationName
 from dynamics.errors import SettingsError, check_choice
 from dynamics.forces import BalanceRule, Force
 from dynamics.optimizers import Optimizer
@@ -536,6 +537,10 @@ class ModularSettings(OptimizerSettings):
     split_seed: int | None = dataclasses.field(default=None, metadata=SAVED_IF_CHANGED)
     """Seed of the training pairs of all runs. Default: each run has pairs of its own,
     by its seed."""
+    activation: ActivationName = dataclasses.field(
+        default="relu", metadata=SAVED_IF_CHANGED
+    )
+    """Activation function of the hidden layer; gelu is the exact GELU."""
 
     @property
     def weight_names(self) -> tuple[str, ...]:
@@ -566,6 +571,7 @@ class ModularSettings(OptimizerSettings):
                 raise SettingsError("embedding_weight_decay", found, allowed)
         if self.split_seed is not None:
             _check_field(self, "split_seed", check_integer, 0, 2**62)
+        check_choice("activation", self.activation, tuple(ACTIVATIONS))
         _check_field(self, "n", check_integer, 1, 1000)
         _check_field(self, "hidden", check_integer, 1, 100_000)
         _check_field(self, "dim", check_integer, 1, 10_000)
@@ -595,7 +601,6 @@ MLP_VARIABLES = ("receptor", "assembler", "transform_bias", "receptor_bias")
 """Weights of the MLP of VC's network."""
 
 NormName = Literal["rms", "unit", "rms-smooth", "unit-smooth"]
-ActivationName = Literal["gelu", "relu"]
 StartRuns = Literal["seed", "successful"]
 
 
@@ -744,7 +749,7 @@ class SparseSettings(OptimizerSettings):
         if self.smooth_width != 1 and not self.norm.endswith("smooth"):
             allowed = "1 unless the norm is rms-smooth or unit-smooth"
             raise SettingsError("smooth_width", self.smooth_width, allowed)
-        check_choice("activation", self.activation, get_args(ActivationName))
+        check_choice("activation", self.activation, tuple(ACTIVATIONS))
         for field in ("receptor_biases", "output_bias"):
             if not isinstance(getattr(self, field), bool):
                 raise SettingsError(field, getattr(self, field), "True or False")
@@ -941,7 +946,7 @@ class TransformerSettings(OptimizerSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("task", self.task, get_args(TaskName))
-        check_choice("activation", self.activation, get_args(ActivationName))
+        check_choice("activation", self.activation, tuple(ACTIVATIONS))
         check_choice(
             "initialisation", self.initialisation, get_args(InitialisationName)
         )

@@ -11,7 +11,12 @@ from torch.utils.data import DataLoader, TensorDataset
 from dynamics import SparseSettings, sample_sequences, sparse_sum
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.training.minibatches import epoch_orders
-from tests.plain_torch import PlainRun, loss_and_accuracy, plain_optimizer
+from tests.plain_torch import (
+    ACTIVATION_MODULES,
+    PlainRun,
+    loss_and_accuracy,
+    plain_optimizer,
+)
 
 
 class Net(torch.nn.Module):
@@ -23,6 +28,7 @@ class Net(torch.nn.Module):
         self.value = torch.nn.Linear(s.dim, s.dim, bias=False)
         self.receptor = torch.nn.Linear(s.dim, s.hidden)
         self.assembler = torch.nn.Linear(s.hidden, s.dim)
+        self.activation = ACTIVATION_MODULES[s.activation]()
         self.dim = s.dim
 
     def norm(self, x: torch.Tensor) -> torch.Tensor:
@@ -32,9 +38,7 @@ class Net(torch.nn.Module):
         z = self.norm(self.embedding(tokens) + self.position_embedding.weight)
         attention = torch.softmax(z @ self.query / self.dim**0.5, dim=-1)
         xi = self.value((attention[..., None] * z).sum(-2))
-        zeta = xi + self.assembler(
-            torch.nn.functional.gelu(self.receptor(self.norm(xi)))
-        )
+        zeta = xi + self.assembler(self.activation(self.receptor(self.norm(xi))))
         return zeta @ self.embedding.weight.T
 
 
@@ -89,8 +93,8 @@ class Run(PlainRun):
         return self.named
 
     def update(self, step: int) -> float:
-        """Make the update of a step. GELU has no threshold, from which the distance is
-        infinite."""
+        """Make the update of a step. GELU and tanh have no threshold, from which the
+        distance is infinite."""
         epoch, batch = divmod(step, self.s.epoch_steps)
         order = epoch_orders(np.array([self.seed]), epoch, self.s.data)[0]
         items = order[batch * self.s.batch :][: self.s.batch]

@@ -16,15 +16,24 @@ MOMENTS = {"exp_avg", "exp_avg_sq", "momentum_buffer"}
 """Names of the moments in torch.optim"""
 
 
+ACTIVATION_MODULES = {
+    "relu": torch.nn.ReLU,
+    "gelu": torch.nn.GELU,
+    "tanh": torch.nn.Tanh,
+}
+
+
 class Net(torch.nn.Module):
     def __init__(self, s: ModularSettings) -> None:
         super().__init__()
         self.embedding = torch.nn.Embedding(s.n, s.dim)
         self.hidden = torch.nn.Linear(s.dim, s.hidden)
+        self.activation = ACTIVATION_MODULES[s.activation]()
         self.output = torch.nn.Linear(s.hidden, s.n)
 
     def forward(self, pairs: torch.Tensor) -> torch.Tensor:
-        return self.output(torch.relu(self.hidden(self.embedding(pairs).sum(1))))
+        before = self.hidden(self.embedding(pairs).sum(1))
+        return self.output(self.activation(before))
 
 
 def plain_optimizer(
@@ -129,6 +138,7 @@ class Run(PlainRun):
 
     def __init__(self, s: ModularSettings, seed: int) -> None:
         self.n, self.net = s.n, Net(s)
+        self.has_threshold = s.activation == "relu"
         first = ConstantAttention(s).initial(np.array([seed]))
         with torch.no_grad():
             for parameter, weight in zip(
@@ -153,12 +163,13 @@ class Run(PlainRun):
 
     def update(self, step: int) -> float:
         """Make the update of a step. Returns the least distance of a hidden unit from
-        its threshold."""
+        the threshold of ReLU; other activations have none, from which the distance is
+        infinite."""
         with torch.no_grad():
             sums = self.net.embedding(self.splits["train"]).sum(1)
             distance = float(self.net.hidden(sums).abs().min())
         self.step()
-        return distance
+        return distance if self.has_threshold else float("inf")
 
     def step(self) -> None:
         self.rule.zero_grad()

@@ -6,6 +6,8 @@ import math
 import torch
 from torch import nn
 
+from tests.plain_torch import ACTIVATION_MODULES
+
 
 class PlainBlock(nn.Module):
     def __init__(self, s):
@@ -16,6 +18,7 @@ class PlainBlock(nn.Module):
             nn.Linear(s.dim, width, bias=False) for _ in range(3)
         )
         self.output = nn.Linear(width, s.dim, bias=False)
+        self.activation = ACTIVATION_MODULES[s.activation]()
         self.mlp_input, self.mlp_output = (
             nn.Linear(s.dim, s.width),
             nn.Linear(s.width, s.dim),
@@ -36,9 +39,7 @@ class PlainBlock(nn.Module):
         attention = (s.attention_rate * softmax + (1 - s.attention_rate)) * seen
         x = x + self.output((attention @ v).transpose(1, 2).reshape(batch, length, -1))
         hidden = self.mlp_input(x)
-        return x + self.mlp_output(
-            hidden.relu() if s.activation == "relu" else nn.functional.gelu(hidden)
-        )
+        return x + self.mlp_output(self.activation(hidden))
 
 
 class PlainTransformer(nn.Module):

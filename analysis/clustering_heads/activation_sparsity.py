@@ -64,18 +64,13 @@ _SYMBOLS = {"dim": "d", "vocab": "p", "hidden": "h"}
 def hidden_activations(
     network: ClusteringHead, network_weights: Weights, tokens: torch.Tensor
 ) -> torch.Tensor:
-    """Activations GELU(w_i . N(xi) + b_i) of the hidden units: (..., sequence,
+    """Activations f(w_i . N(xi) + b_i) of the hidden units: (..., sequence,
     position) -> (..., sequence, hidden)."""
     embeddings = network.sequence_embedding(network_weights, tokens)
     preactivation = network.normalise(embeddings) @ network_weights["receptor"].mT
     if network.settings.receptor_biases:
         preactivation = preactivation + network_weights["receptor_bias"][..., None, :]
-    activate = (
-        torch.nn.functional.gelu
-        if network.settings.activation == "gelu"
-        else torch.relu
-    )
-    return activate(preactivation)
+    return network.activation.function(preactivation)
 
 
 def count_below_thresholds(

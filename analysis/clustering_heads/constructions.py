@@ -255,11 +255,8 @@ def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
     normals = np.stack([-np.sin(bounds), np.cos(bounds)], axis=-1)
     receptor = normals * (steep / radius)[:, None]
     circuit["receptor"][: len(bounds), :2] = torch.from_numpy(receptor)
-    active = network.normalise(points) @ circuit["receptor"].mT
-    if s.activation == "gelu":
-        active = torch.nn.functional.gelu(active)
-    else:
-        active = torch.relu(active)
+    before = network.normalise(points) @ circuit["receptor"].mT
+    active = network.activation.function(before)
     if s.output_bias:
         active = torch.nn.functional.pad(active, (0, 1), value=1.0)
     target = gain * _outward_directions(front["embedding"][: s.vocab])[classes] - points

@@ -57,6 +57,11 @@ def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
         included; `alignment`, `boundaries` and `rays` with the pair sums of the
         training pairs, and each one's `_chance`.
 
+    Raises
+    ------
+    SettingsError
+        If the activation is not ReLU, whose units are dead or have a boundary.
+
     Examples
     --------
     >>> from analysis.forces import measure_weights
@@ -65,6 +70,8 @@ def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     >>> measure_weights(trajectory)["seed"]
     array([0, 1])
     """
+    settings = read_settings(trajectory)
+    _check_rectified(settings)  # type: ignore[arg-type]
     last = trajectory.isel(step=-1)
     last = last.isel(run=np.flatnonzero(not_diverged(last)))
     last = last.transpose("run", "token", "hidden", "axis", ...)
@@ -72,7 +79,6 @@ def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
         last[name].values.astype(np.float64)
         for name in ("embedding", "hidden_weight", "hidden_bias")
     )
-    settings = read_settings(trajectory)
     seeds = last["seed"].values
     chosen = modular_training_mask(settings, seeds)  # type: ignore[arg-type]
     pairs = np.broadcast_to(all_pairs(settings.modulus), (*chosen.shape, 2))[chosen]
@@ -92,6 +98,13 @@ def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     for name, result in results.items():
         measures[name], measures[f"{name}_chance"] = result.value, result.chance
     return measures
+
+
+def _check_rectified(settings: ModularSettings) -> None:
+    """Raise SettingsError unless hidden units have the activation of the paper."""
+    if settings.activation != "relu":
+        allowed = "relu, whose units are active on one side of a boundary"
+        raise SettingsError("activation", settings.activation, allowed)
 
 
 def mean_weight_measures(runs: WeightMeasures) -> WeightGroup:
@@ -162,6 +175,7 @@ def train_at_weight_decays(
 def _settings_of_decays(
     settings: ModularSettings, weight_decays: Sequence[float]
 ) -> list[ModularSettings]:
+    _check_rectified(settings)
     if settings.weight_decay != ModularSettings.weight_decay:
         allowed = "no value here: the table has a row for each of --weight-decays"
         raise SettingsError("weight_decay", settings.weight_decay, allowed)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from analysis.linearization.normalisation import radial_derivatives
-from dynamics.settings import NormName
+from dynamics.settings import NormName, SparseSettings
 
 
 class NormalisationDerivatives(NamedTuple):
@@ -27,10 +27,10 @@ class NormalisationDerivatives(NamedTuple):
 
 
 def normalisation_derivatives(
-    norm: NormName, x: torch.Tensor
+    norm: NormName, x: torch.Tensor, width: float = 1.0
 ) -> NormalisationDerivatives:
     """N(x), N'(x) and N''(x) of points (axis, point): (axis, point), with one and two
-    more axes before the last.
+    more axes before the last. width: of the smoothed region of a smooth norm.
 
     At the origin N'' is taken as 0, and so is N' of the unit form, which is undefined
     there.
@@ -46,7 +46,7 @@ def normalisation_derivatives(
     safe = torch.where(length > 0, length, 1.0)
     unit = x / safe
     derivatives = radial_derivatives(
-        norm, len(x), (safe if norm == "unit" else length).numpy()
+        norm, len(x), (safe if norm == "unit" else length).numpy(), width
     )
     f, df, dg, d2g = (torch.from_numpy(item) for item in derivatives)
     if norm == "unit":
@@ -84,7 +84,7 @@ class PositionTokenTable:
 
     def __init__(
         self,
-        norm: NormName,
+        settings: SparseSettings,
         embedding: torch.Tensor,
         position: torch.Tensor,
         query: torch.Tensor,
@@ -94,7 +94,9 @@ class PositionTokenTable:
         self.dim = len(query)
         self.query = query / math.sqrt(self.dim)
         x = (position[:, None] + embedding).reshape(-1, self.dim).T.contiguous()
-        self.value, self.first, self.second = normalisation_derivatives(norm, x)
+        self.value, self.first, self.second = normalisation_derivatives(
+            settings.norm, x, settings.smooth_width
+        )
         self.scores = self.query @ self.value
         self.score_slope = torch.einsum("a,abx->bx", self.query, self.first)
 

@@ -83,7 +83,7 @@ class ClusteringHeadHessian:
         """The Hessian (parameter, parameter) at flat parameters (parameter,)."""
         weights = self.network.unflatten(row.double())
         inputs = (weights["embedding"], weights["position_embedding"], weights["query"])
-        table = PositionTokenTable(self.settings.norm, *inputs)
+        table = PositionTokenTable(self.settings, *inputs)
         total = torch.zeros(self.parameters, self.parameters, dtype=torch.float64)
         widest = max(self.parameters * (self.rows - 1), self.front * self.dim**2)
         parts = min(
@@ -107,8 +107,10 @@ class ClusteringHeadHessian:
             weights["value"]
         )  # d xi (axis, front, sequence)
         xi = weights["value"] @ mixed.mean
-        point = attention_derivatives.normalisation_derivatives(self.settings.norm, xi)
-        units = HiddenUnits(self.settings.activation, weights, point.value)
+        point = attention_derivatives.normalisation_derivatives(
+            self.settings.norm, xi, self.settings.smooth_width
+        )
+        units = HiddenUnits(self.network.activation, weights, point.value)
         through = units.through(point.first)  # d zeta / d xi
         zeta_front = batched_matmul(through, by_front)
         zeta = xi + units.output(weights)

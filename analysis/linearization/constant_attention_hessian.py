@@ -8,7 +8,7 @@ With x the sum of both embeddings of a pair, m_i = 1 where unit i is active, h_i
       + sum_pairs (W_o^T r)_i m_i dw_i . dx         h is bilinear in hidden weights and x
 
 ReLU is piecewise linear: its second derivative is taken as 0, also for pairs on the
-boundary of a unit. The diagonal block of the output layer is a sum of Kronecker
+boundary of a unit; that of other activations adds a block for each unit. The diagonal block of the output layer is a sum of Kronecker
 products. The network is that of CA section 3, see
 `dynamics.networks.constant_attention`; AdamW's weight decay is not part of the loss.
 Tensors are float64, pairs along the last axis."""
@@ -44,7 +44,7 @@ class ConstantAttentionHessian:
     def hessian(self, row: torch.Tensor) -> torch.Tensor:
         """The Hessian (parameter, parameter) at flat parameters (parameter,)."""
         weights = self.network.unflatten(row.double())
-        hidden = _hidden(weights, self.holds)
+        hidden = self._hidden(weights)
         logits = (
             weights["output_weight"] @ hidden.value + weights["output_bias"][:, None]
         )
@@ -54,13 +54,21 @@ class ConstantAttentionHessian:
         before = self.network.begins["output_weight"]
         total = torch.zeros(len(row), len(row), dtype=torch.float64)
 
-        self._add_inner(total[:before, :before], weights, hidden, error, root)
+        inner = total[:before, :before]
+        self._add_inner(inner, weights, hidden, error, root)
+        if hidden.bend.any():
+            self._add_bend(inner, weights, hidden, error)
         spread = torch.einsum("krs,lrs->kls", root, root)
         total[before:, before:] = _output_block(spread, hidden.value)
         cross = self._cross(weights, hidden, error, spread)
         total[before:, :before] = cross
         total[:before, before:] = cross.T
         return total
+
+    def _hidden(self, weights: Weights) -> _Hidden:
+        sums = weights["embedding"].T @ self.holds
+        before = weights["hidden_weight"] @ sums + weights["hidden_bias"][:, None]
+        return _Hidden(sums, *self.network.activation.derivatives(before))
 
     def _add_inner(
         self,
@@ -72,9 +80,9 @@ class ConstantAttentionHessian:
     ) -> None:
         """Add the block of embeddings and hidden layer."""
         output = weights["output_weight"]
-        slope = torch.einsum("ki,krs->irs", output, root) * hidden.active[:, None]
+        slope = torch.einsum("ki,krs->irs", output, root) * hidden.slope[:, None]
         add_gram(total, self._by_inner(weights, hidden, slope).flatten(1))
-        back = (output.T @ error) * hidden.active
+        back = (output.T @ error) * hidden.slope
         held = self.holds @ back.T  # (token, hidden)
         begin = self.network.begins["hidden_weight"]
         dim = weights["embedding"].shape[-1]
@@ -84,6 +92,29 @@ class ConstantAttentionHessian:
             columns = begin + torch.arange(axis, width * dim, dim)
             total[rows, columns] += held
             total[columns[:, None], rows.T] += held.T
+
+    def _add_bend(
+        self,
+        total: torch.Tensor,
+        weights: Weights,
+        hidden: _Hidden,
+        error: torch.Tensor,
+    ) -> None:
+        """Add what the second derivative of the activation contributes to the block of
+        embeddings and hidden layer: for each unit, a block of all embeddings, its
+        weights and its bias."""
+        bent = (weights["output_weight"].T @ error) * hidden.bend
+        tokens, dim = weights["embedding"].shape
+        begin = self.network.begins["hidden_weight"]
+        bias = self.network.begins["hidden_bias"]
+        own = torch.cat([hidden.sums, torch.ones_like(hidden.sums[:1])])
+        for unit, row in enumerate(weights["hidden_weight"]):
+            by_embedding = self.holds[:, None] * row[:, None]  # (token, axis, pair)
+            slopes = torch.cat([by_embedding.flatten(0, 1), own])
+            places = torch.arange(tokens * dim + dim + 1)
+            places[begin:-1] += unit * dim
+            places[-1] = bias + unit
+            total[places[:, None], places] += (slopes * bent[unit]) @ slopes.T
 
     def _by_inner(
         self, weights: Weights, hidden: _Hidden, slope: torch.Tensor
@@ -110,40 +141,34 @@ class ConstantAttentionHessian:
         parameter)."""
         output = weights["output_weight"]
         width = len(hidden.value)
-        slope = torch.einsum("kls,li->iks", spread, output) * hidden.active[:, None]
+        slope = torch.einsum("kls,li->iks", spread, output) * hidden.slope[:, None]
         slopes = self._by_inner(weights, hidden, slope)  # (parameter, class, pair)
         by_bias = slopes.sum(-1).T
         by_weight = (
             (slopes @ hidden.value.T).permute(1, 2, 0).contiguous()
         )  # (class, hidden, parameter)
 
-        active = hidden.active
+        unit_slope = hidden.slope
         dim = weights["embedding"].shape[-1]
         begin = self.network.begins["hidden_weight"]
         bias = self.network.begins["hidden_bias"]
-        held = torch.einsum("ks,is,vs->kiv", error, active, self.holds)
+        held = torch.einsum("ks,is,vs->kiv", error, unit_slope, self.holds)
         by_weight[..., :begin] += (
             held[..., None] * weights["hidden_weight"][:, None]
         ).flatten(-2)
         units = torch.arange(width)
-        by_unit = torch.einsum("ks,is,as->kia", error, active, hidden.sums)
+        by_unit = torch.einsum("ks,is,as->kia", error, unit_slope, hidden.sums)
         for axis in range(dim):
             by_weight[:, units, begin + units * dim + axis] += by_unit[..., axis]
-        by_weight[:, units, bias + units] += error @ active.T
+        by_weight[:, units, bias + units] += error @ unit_slope.T
         return torch.cat([by_weight.flatten(0, 1), by_bias])
 
 
 class _Hidden(NamedTuple):
     sums: torch.Tensor  # (axis, pair) of both embeddings
-    active: torch.Tensor  # (hidden, pair) 0 or 1
-    value: torch.Tensor  # (hidden, pair)
-
-
-def _hidden(weights: Weights, holds: torch.Tensor) -> _Hidden:
-    sums = weights["embedding"].T @ holds
-    before = weights["hidden_weight"] @ sums + weights["hidden_bias"][:, None]
-    active = (before > 0).double()
-    return _Hidden(sums, active, before * active)
+    value: torch.Tensor  # (hidden, pair) activations
+    slope: torch.Tensor  # (hidden, pair) their first derivatives
+    bend: torch.Tensor  # (hidden, pair) their second derivatives
 
 
 def _output_block(spread: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:

@@ -10,14 +10,13 @@ float64, the last axis is that of sequences; parameters are w (axis, hidden), u 
 hidden), then c and b if they exist. With ReLU, which is piecewise linear, second
 derivatives are taken as 0."""
 
-import math
-
 import torch
 
 from analysis.linearization.attention_derivatives import (
     NormalisationDerivatives,
     batched_matmul,
 )
+from dynamics.activations import Activation
 from dynamics.networks.parameters import Weights
 
 
@@ -25,7 +24,9 @@ class HiddenUnits:
     """The MLP at points N(xi) (axis, sequence): activations and their two derivatives,
     (hidden, sequence)."""
 
-    def __init__(self, activation: str, weights: Weights, point: torch.Tensor) -> None:
+    def __init__(
+        self, activation: Activation, weights: Weights, point: torch.Tensor
+    ) -> None:
         self.receptor = weights["receptor"]
         self.assembler = weights["assembler"]
         self.hidden, self.dim = self.receptor.shape
@@ -35,7 +36,7 @@ class HiddenUnits:
         before = self.receptor @ point
         if self.biases:
             before = before + weights["receptor_bias"][:, None]
-        self.active, self.slope, self.bend = activation_derivatives(activation, before)
+        self.active, self.slope, self.bend = activation.derivatives(before)
         wide = self.hidden * self.dim
         self.begins = (0, wide, 2 * wide, 2 * wide + self.dim * self.shift)
         """Index of the first parameter of w, u, c and b."""
@@ -167,18 +168,6 @@ class HiddenUnits:
         if self.biases:
             result[:, :, b:] = summed[:, None] * self.assembler.T
         return result
-
-
-def activation_derivatives(
-    activation: str, before: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """An activation with its first and second derivative."""
-    if activation == "relu":
-        slope = (before > 0).double()
-        return before * slope, slope, torch.zeros_like(before)
-    share = torch.special.ndtr(before)
-    density = torch.exp(-0.5 * before * before) / math.sqrt(2 * math.pi)
-    return before * share, share + before * density, density * (2 - before * before)
 
 
 def _add_both(

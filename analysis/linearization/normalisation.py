@@ -6,9 +6,9 @@ and R the radius (1, or sqrt d for the root mean square),
 
     N(x) = g(r) e,    g = R                         unit            (VC section 2)
                       g = R r / (r + R epsilon)     rms             (the authors' code; epsilon is added to the root)
-                      g = R r² (3 - 2 r), r < 1     either, smooth  (VC's change against spikes; R beyond r = 1)
+                      g = R u² (3 - 2 u), u < 1     either, smooth  (VC's change against spikes; R beyond u = 1)
 
-and with f = g / r, P = 1 - e e^T the projection off the direction, and sym the sum over
+with u = r / w for a region of width w (1 in VC), and with f = g / r, P = 1 - e e^T the projection off the direction, and sym the sum over
 the three positions of e,
 
     N'  = f P + g' e e^T,    N'' = f' sym(P e) + g'' e e e.
@@ -51,10 +51,10 @@ def normalised_length(norm: NormName, dim: int) -> float:
 
 
 def radial_derivatives(
-    norm: NormName, dim: int, length: np.ndarray
+    norm: NormName, dim: int, length: np.ndarray, width: float
 ) -> RadialDerivatives:
     """The radial functions at lengths (...). At 0 they are infinite for "unit" and
-    limits for the other norms."""
+    limits for the other norms. width: of the smoothed region."""
     r = np.asarray(length, dtype=np.float64)
     radius = normalised_length(norm, dim)
     if norm == "rms":
@@ -72,15 +72,21 @@ def radial_derivatives(
     outside = RadialDerivatives(radius * far, -radius * far**2, zero, zero)
     if norm == "unit":
         return outside
-    inside = (r * (3 - 2 * r), 3 - 4 * r, 6 * r * (1 - r), 6 - 12 * r)
+    u = r / width
+    inside = (
+        u * (3 - 2 * u) / width,
+        (3 - 4 * u) / width**2,
+        6 * u * (1 - u) / width,
+        (6 - 12 * u) / width**2,
+    )
     pairs = zip(inside, outside, strict=True)
     return RadialDerivatives(
-        *(np.where(r < 1, radius * near, beyond) for near, beyond in pairs)
+        *(np.where(u < 1, radius * near, beyond) for near, beyond in pairs)
     )
 
 
 def normalisation_jacobian_norm(
-    length: np.ndarray, norm: NormName, dim: int
+    length: np.ndarray, norm: NormName, dim: int, width: float = 1.0
 ) -> np.ndarray:
     """Operator norm of N' at distances from the origin, max(|f|, |g'|): (...) -> (...).
     Infinite for "unit" at 0.
@@ -88,7 +94,7 @@ def normalisation_jacobian_norm(
     >>> float(normalisation_jacobian_norm(0.25, "unit", dim=2))
     4.0
     """
-    derivatives = radial_derivatives(norm, dim, length)
+    derivatives = radial_derivatives(norm, dim, length, width)
     return (
         np.abs(derivatives.slope)
         if dim == 1
@@ -97,14 +103,14 @@ def normalisation_jacobian_norm(
 
 
 def normalisation_second_derivative_norm(
-    length: np.ndarray, norm: NormName, dim: int
+    length: np.ndarray, norm: NormName, dim: int, width: float = 1.0
 ) -> np.ndarray:
     """Largest |N''(u, v)| over unit u and v at distances from the origin: (...) ->
     (...).
 
     At 0 the limit, which is infinite for "unit".
     """
-    derivatives = radial_derivatives(norm, dim, length)
+    derivatives = radial_derivatives(norm, dim, length, width)
     along = np.abs(derivatives.bend)
     slope = derivatives.scale_slope
     if dim == 1:

@@ -180,7 +180,7 @@ def _sequence_embeddings(
         weights = network.unflatten(row)
         inputs = (weights["embedding"], weights["position_embedding"], weights["query"])
         mixture = AttentionMixture(
-            PositionTokenTable(network.settings.norm, *inputs), tokens
+            PositionTokenTable(network.settings, *inputs), tokens
         )
         result.append((weights["value"] @ mixture.mean).T.numpy())
     return np.stack(result)
@@ -198,9 +198,11 @@ def _measure(
     length = np.linalg.norm(x, axis=-1)
     return {
         "length": length,
-        "jacobian_norm": normalisation_jacobian_norm(length, s.norm, s.dim),
+        "jacobian_norm": normalisation_jacobian_norm(
+            length, s.norm, s.dim, s.smooth_width
+        ),
         "second_derivative_norm": normalisation_second_derivative_norm(
-            length, s.norm, s.dim
+            length, s.norm, s.dim, s.smooth_width
         ),
         "flip_ratio": flip_ratios(x, moved),
     }

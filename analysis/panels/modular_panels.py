@@ -36,7 +36,7 @@ from dynamics.networks.parameters import Weights
 from dynamics.networks.threads import single_torch_thread
 from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import ParticleSettings
-from dynamics.tasks import training_pairs
+from dynamics.tasks import modular_training_mask
 
 _MAIN_PANELS = (
     "embedding",
@@ -62,7 +62,7 @@ _MAX_PAIRS_OF_LAW = 100_000
 def classify_points(
     network: ConstantAttention, weights: Weights, points: torch.Tensor
 ) -> np.ndarray:
-    """Classes argmax W_o relu(W_h x + b_h) + b_o of points x (..., point, axis): (...,
+    """Classes argmax W_o f(W_h x + b_h) + b_o of points x (..., point, axis): (...,
     point) int64.
 
     weights (...): leading axes broadcast with those of the points.
@@ -79,8 +79,8 @@ class ModularPanels(NetworkPanels, PairPanels):
     def __init__(self, recorded: RecordedRun) -> None:
         super().__init__(recorded)
         self.network = constant_attention_of(recorded.data)
-        s = self.network.settings
-        self.trained = training_pairs(s.n, s.train_pairs, np.array([recorded.seed]))[0]
+        seeds = np.array([recorded.seed])
+        self.trained = modular_training_mask(self.network.settings, seeds)[0]
 
     def predicted(self, frames: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Classes of points (frame or 1, point, axis), computed in batches of frames:

@@ -515,7 +515,10 @@ class SparsePanels(NetworkPanels):
                 values=functools.partial(self.points, "boundaries"),
             )
             layers.append(boundaries)
-            note = join_notes(note, "ring: where hidden units switch on")
+            change = "switch on"
+            if self.settings.activation == "tanh":
+                change = "change sign"
+            note = join_notes(note, f"ring: where hidden units {change}")
         return self._plot(
             "normalised_sequences",
             "normalised ξ",

@@ -26,7 +26,12 @@ from dynamics.settings import (
     SettingsError,
     TransformerSettings,
 )
-from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
+from dynamics.tasks import (
+    all_pairs,
+    modular_training_mask,
+    operation_pairs,
+    operation_splits,
+)
 from dynamics.trajectory.schema import check_variable_recorded, read_settings
 
 _MOST_BYTES = 2**32
@@ -104,7 +109,7 @@ class PackageNetwork:
         if isinstance(self.settings, TransformerSettings):
             split = operation_splits(self.settings, seeds)[0][0]
             return operation_pairs(self.settings)[split]
-        chosen = training_pairs(self.n, self.settings.train_pairs, seeds)[0]
+        chosen = modular_training_mask(self.settings, seeds)[0]
         return all_pairs(self.n)[chosen]
 
 

@@ -15,7 +15,7 @@ from analysis.output.results import dimensionless
 from analysis.reproduction.claim import Claim
 from dynamics.ensemble import RUNS_FOLDER, Ensemble
 from dynamics.settings import RecordMode, Settings
-from dynamics.tasks import all_pairs, training_pairs
+from dynamics.tasks import all_pairs, modular_training_mask
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 
@@ -238,7 +238,6 @@ def training_pairs_of_runs(trajectory: xr.Dataset) -> np.ndarray:
     """The pairs of tokens that each network is trained on: (run, pair, 2)."""
     settings = read_settings(trajectory)
     seeds = trajectory["seed"].values
-    n, count = settings.modulus, settings.train_pairs  # type: ignore[attr-defined]
-    chosen = training_pairs(n, count, seeds)
-    pairs = np.broadcast_to(all_pairs(n), (*chosen.shape, 2))
-    return pairs[chosen].reshape(len(seeds), count, 2)
+    chosen = modular_training_mask(settings, seeds)  # type: ignore[arg-type]
+    pairs = np.broadcast_to(all_pairs(settings.modulus), (*chosen.shape, 2))
+    return pairs[chosen].reshape(len(seeds), -1, 2)

@@ -6,9 +6,12 @@ run, so the bits of a run depend on that run alone. Four pairs are computed at a
 so that each loaded weight is used four times. With hidden activations a, logits z, and
 the weight s_p of pair p in the loss:
 
-    a_p = relu(E_i W_h' + E_j W_h' + b_h),  z_p = W_o a_p + b_o,  loss = sum_p s_p (log sum_c e^z_pc - z_py)
+    x_p = E_i W_h' + E_j W_h' + b_h,        a_p = f(x_p),          z_p = W_o a_p + b_o
+    loss = sum_p s_p (log sum_c e^z_pc - z_py)
     dz_p = s_p (softmax(z_p) - onehot(y)),  dW_o = sum dz_p a_p',  db_o = sum dz_p
-    da_p = W_o' dz_p where a_p > 0,         db_h = sum da_p,       and da_p is added to both tokens' rows of E W_h'
+    dx_p = f'(x_p) W_o' dz_p,               db_h = sum dx_p,       and dx_p is added to both tokens' rows of E W_h'
+
+The activation f is one of `dynamics.kernels.activations`.
 
 All pairs of tokens are computed in every run; those outside its training split have
 weight 0. At the default split this is 25% more work, but all runs can share one list of
@@ -20,7 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.kernels import optimizers, simd
+from dynamics.kernels import activations, optimizers, simd
+from dynamics.kernels.activations import ACTIVATION_CODES, activate, pass_back
 from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.kernels.optimizers import optimizer_update
 from dynamics.kernels.simd import (
@@ -42,13 +46,15 @@ from dynamics.kernels.simd import (
     where_above,
 )
 from dynamics.optimizers import Optimizer
+from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, modular_sum
 
 _FOUR = (0, 1, 2, 3)
 
 
 class ModularLayout(NamedTuple):
-    """Sizes, and the offset of each weight in the flat parameters of a run."""
+    """Sizes, the offset of each weight in the flat parameters of a run, and the
+    activation."""
 
     n: int
     hidden: int
@@ -58,12 +64,15 @@ class ModularLayout(NamedTuple):
     output_weight: int
     output_bias: int
     size: int
+    activation: tuple[int, ...]  # one of `ACTIVATION_CODES`
 
 
-def modular_layout(n: int, hidden: int, dim: int) -> ModularLayout:
+def modular_layout(s: ModularSettings) -> ModularLayout:
     """The layout of parameters in the order of `ConstantAttention.variables`."""
-    begins = np.cumsum([n * dim, hidden * dim, hidden, n * hidden, n])
-    return ModularLayout(n, hidden, dim, *(int(begin) for begin in begins))
+    n, hidden, dim = s.n, s.hidden, s.dim
+    begins = np.cumsum([n * dim, hidden * dim, hidden, n * hidden, n]).tolist()
+    activation = ACTIVATION_CODES[s.activation]
+    return ModularLayout(n, hidden, dim, *begins, activation=activation)
 
 
 class PairQuads(NamedTuple):
@@ -103,20 +112,18 @@ def _project_tokens(weights, layout, projected):
 
 
 @kernel_function
-def _quad_logits(weights, layout, projected, pairs, quad, active, logits):
-    """Store activations (hidden, 4) and logits (class, 4) of four pairs; return their
-    largest logits."""
-    zero = scalars(np.float32(0))
+def _quad_logits(weights, layout, projected, pairs, quad, active, slopes, logits):
+    """Store activations and their derivatives (hidden, 4), and logits (class, 4) of
+    four pairs; return their largest logits."""
     for place in range(4):
         i = pairs.first[4 * quad + place] * layout.hidden
         j = pairs.second[4 * quad + place] * layout.hidden
         for k in range(layout.hidden):
             both = load_scalars(projected, i + k) + load_scalars(projected, j + k)
-            store_scalars(
-                active,
-                4 * k + place,
-                maximum(zero, both + load_scalars(weights, layout.hidden_bias + k)),
-            )
+            before = both + load_scalars(weights, layout.hidden_bias + k)
+            after, slope = activate(before, layout.activation)
+            store_scalars(active, 4 * k + place, after)
+            store_scalars(slopes, 4 * k + place, slope)
     peak = repeat_axes(scalars(np.float32(-np.inf)), _FOUR)
     for c in range(layout.n):
         z = repeat_axes(load_scalars(weights, layout.output_bias + c), _FOUR)
@@ -150,7 +157,9 @@ def _logits_to_errors(layout, pair_weights, pairs, quad, peak, logits):
 
 
 @kernel_function
-def _quad_backward(weights, layout, pairs, quad, active, errors, gradient, by_token):
+def _quad_backward(
+    weights, layout, pairs, quad, active, slopes, errors, gradient, by_token
+):
     """Add the gradient of four pairs with respect to b_h, W_o, b_o and the projected
     embeddings E W_h'."""
     for c in range(layout.n):
@@ -165,7 +174,7 @@ def _quad_backward(weights, layout, pairs, quad, active, errors, gradient, by_to
             error = load_vectors(errors, c, _FOUR)
             passed = multiply_add(error, load_scalars(weights, at), passed)
             store_scalars(gradient, at, dot_add(error, a, load_scalars(gradient, at)))
-        passed = where_above(a, np.float32(0), passed)
+        passed = pass_back(passed, load_vectors(slopes, k, _FOUR), layout.activation)
         add_scalars(gradient, layout.hidden_bias + k, sum_axes(passed))
         store_vectors(active, k, passed)
     for place in range(4):
@@ -202,12 +211,14 @@ def _projection_backward(weights, layout, by_token, gradient):
 
 @kernel_function
 def _workspace(layout):
-    """Working memory for one block: E W_h', its gradient, activations, logits."""
+    """Working memory for one block: E W_h', its gradient, activations, their
+    derivatives, logits."""
     tokens = layout.n * layout.hidden
     width = LANES_32
     return (
         np.empty(tokens * width, np.float32),
         np.empty(tokens * width, np.float32),
+        np.empty(4 * layout.hidden * width, np.float32),
         np.empty(4 * layout.hidden * width, np.float32),
         np.empty(4 * layout.n * width, np.float32),
     )
@@ -217,14 +228,18 @@ def _workspace(layout):
 def _block_gradient(weights, layout, pair_weights, pairs, work, gradient):
     """The gradient of sixteen runs. weights and gradient: (parameter x lane);
     pair_weights: (pair x lane)."""
-    projected, by_token, active, logits = work
+    projected, by_token, active, slopes, logits = work
     by_token[:] = 0
     gradient[:] = 0
     _project_tokens(weights, layout, projected)
     for quad in range(pairs.first.size // 4):
-        peak = _quad_logits(weights, layout, projected, pairs, quad, active, logits)
+        peak = _quad_logits(
+            weights, layout, projected, pairs, quad, active, slopes, logits
+        )
         _logits_to_errors(layout, pair_weights, pairs, quad, peak, logits)
-        _quad_backward(weights, layout, pairs, quad, active, logits, gradient, by_token)
+        _quad_backward(
+            weights, layout, pairs, quad, active, slopes, logits, gradient, by_token
+        )
     _projection_backward(weights, layout, by_token, gradient)
 
 
@@ -236,10 +251,12 @@ def _block_scores(weights, layout, pairs, work, others, behind, credit):
     others: sum of exp(z_c - max z) over all classes c except the correct class y;
     behind: z_y - max z; credit: 1/m if z_y is one of m equal largest logits, else 0.
     """
-    projected, _, active, logits = work
+    projected, _, active, slopes, logits = work
     _project_tokens(weights, layout, projected)
     for quad in range(pairs.first.size // 4):
-        peak = _quad_logits(weights, layout, projected, pairs, quad, active, logits)
+        peak = _quad_logits(
+            weights, layout, projected, pairs, quad, active, slopes, logits
+        )
         store_vectors(behind, quad, peak)
         for place in range(4):
             at = 4 * quad + place
@@ -266,7 +283,7 @@ def modular_trainer(optimizer: Optimizer) -> Callable[..., None]:
     """The kernel that trains with an optimizer."""
     update_weights = optimizer_update(optimizer)
 
-    @cached_kernel(simd, optimizers, variant=optimizer.digest, nogil=True)
+    @cached_kernel(activations, simd, optimizers, variant=optimizer.digest, nogil=True)
     def train_modular(
         memory, layout, pair_weights, pairs, rates, factors, number, steps
     ):
@@ -296,7 +313,7 @@ def modular_trainer(optimizer: Optimizer) -> Callable[..., None]:
     return train_modular
 
 
-@cached_kernel(simd, nogil=True)
+@cached_kernel(activations, simd, nogil=True)
 def _scores(weights, layout, pairs, others, behind, credit):
     work = _workspace(layout)
     for block in range(len(weights)):

@@ -6,10 +6,10 @@ run with its own sequences, so the bits of a run depend on that run alone. The
 normalised embeddings z = N(E + P) of all positions and tokens are computed once per
 step, as a table from which each lane selects the rows of its tokens. With attention a,
 mixed = sum_t a_t z_t, xi = V mixed, n = N(xi), the receptors w_i and assemblers u_i of
-VC (input and output weights of the MLP), preactivations s_i and the weight c of a
-sequence in the loss, dlogits = c (softmax - onehot) and
+VC (input and output weights of the MLP), preactivations s_i, the activation f and the
+weight c of a sequence in the loss, dlogits = c (softmax - onehot) and
 
-    dzeta = E' dlogits,  dg_i = u_i . dzeta,  ds_i = dg_i GELU'(s_i),  dn = sum_i ds_i w_i,  dxi = dzeta + N'(xi) dn
+    dzeta = E' dlogits,  dg_i = u_i . dzeta,  ds_i = dg_i f'(s_i),  dn = sum_i ds_i w_i,  dxi = dzeta + N'(xi) dn
     dmixed = V' dxi,  dscore_t = a_t (dmixed . (z_t - mixed)),  dz_t = a_t dmixed + dscore_t q / sqrt d
 """
 
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.kernels.activations import ACTIVATION_CODES, activate
 from dynamics.kernels.compiling import kernel_function
 from dynamics.kernels.simd import (
     LANES_32,
@@ -37,8 +38,6 @@ from dynamics.kernels.simd import (
     where_equal,
 )
 from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
-
-_RELU, _GELU = range(2)
 
 
 class SparseLayout(NamedTuple):
@@ -63,7 +62,7 @@ class SparseLayout(NamedTuple):
     epsilon: float
     smooth: bool
     smooth_width: float
-    activation: int
+    activation: tuple[int, ...]  # one of `ACTIVATION_CODES`
 
 
 def sparse_layout(network: ClusteringHead) -> SparseLayout:
@@ -93,7 +92,7 @@ def sparse_layout(network: ClusteringHead) -> SparseLayout:
         epsilon=epsilon,
         smooth=smooth,
         smooth_width=s.smooth_width,
-        activation=_GELU if s.activation == "gelu" else _RELU,
+        activation=ACTIVATION_CODES[s.activation],
     )
 
 
@@ -127,37 +126,6 @@ def _normalisation_factors(x, layout):
 def _normalisation_backward(x, error, inverse, factor, slope):
     """Backpropagate `error`, the derivative of the loss with respect to N(x), to x."""
     return error * factor + x * (slope * inverse * dot(x, error))
-
-
-# --------------------------------------------------------------------------- activation
-
-
-@kernel_function
-def gelu(x):
-    """GELU, x Phi(x), and its derivative, Phi(x) + x phi(x); Phi to 1e-7 by Abramowitz
-    and Stegun 7.1.26."""
-    one, zero = scalars(np.float32(1)), scalars(np.float32(0))
-    size = maximum(x, zero - x) * scalars(np.float32(0.70710678))
-    density = exponential(zero - size * size)  # e^(-x²/2)
-    t = one / multiply_add(size, scalars(np.float32(0.3275911)), one)
-    tail = scalars(np.float32(1.061405429))
-    tail = multiply_add(tail, t, scalars(np.float32(-1.453152027)))
-    tail = multiply_add(tail, t, scalars(np.float32(1.421413741)))
-    tail = multiply_add(tail, t, scalars(np.float32(-0.284496736)))
-    tail = multiply_add(tail, t, scalars(np.float32(0.254829592)))
-    beyond = tail * t * density * scalars(np.float32(0.5))  # Phi(-|x|)
-    above = where_above(x, np.float32(0), one)
-    phi = beyond + above * (one - beyond - beyond)
-    return x * phi, multiply_add(x * density, scalars(np.float32(0.39894228)), phi)
-
-
-@kernel_function
-def _activation(x, layout):
-    """The activation function and its derivative."""
-    if layout.activation == _GELU:
-        return gelu(x)
-    one = where_above(x, np.float32(0), scalars(np.float32(1)))
-    return one * x, one
 
 
 # ------------------------------------------------------------ one block of sixteen runs
@@ -280,7 +248,7 @@ def _mlp(weights, layout, xi, normalised, active, slopes, axes):
         before = dot(load_vectors(weights, layout.receptor + unit, axes), normalised)
         if layout.receptor_bias >= 0:
             before += load_scalars(weights, layout.receptor_bias + unit)
-        after, slope = _activation(before, layout)
+        after, slope = activate(before, layout.activation)
         store_scalars(active, unit, after)
         store_scalars(slopes, unit, slope)
         zeta = multiply_add(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.kernels import optimizers, simd, sparse_backprop
+from dynamics.kernels import activations, optimizers, simd, sparse_backprop
 from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.kernels.optimizers import optimizer_update
 from dynamics.kernels.simd import (
@@ -140,7 +140,12 @@ def sparse_trainer(optimizer: Optimizer) -> Callable[..., None]:
     update_weights = optimizer_update(optimizer)
 
     @cached_kernel(
-        sparse_backprop, simd, optimizers, variant=optimizer.digest, nogil=True
+        activations,
+        sparse_backprop,
+        simd,
+        optimizers,
+        variant=optimizer.digest,
+        nogil=True,
     )
     def train_sparse(
         memory,
@@ -189,7 +194,7 @@ def sparse_trainer(optimizer: Optimizer) -> Callable[..., None]:
     return train_sparse
 
 
-@cached_kernel(sparse_backprop, simd, nogil=True)
+@cached_kernel(activations, sparse_backprop, simd, nogil=True)
 def _score(weights, layout, sequences, counts, splits, totals, axes):
     """See `sparse_scores`; totals: (block, loss and accuracy x split x lane)."""
     work = sparse_workspace(layout, axes)

@@ -3,10 +3,10 @@
 
 E are the token embeddings, P the position embeddings, q is the query and V the value
 matrix. VC calls the input weights w_i of the MLP receptors (with biases b_i) and its
-output weights u_i assemblers (with bias c). N normalises:
+output weights u_i assemblers (with bias c). N normalises, f is the activation:
 
     z_t = N(E(x_t) + P(t)),  xi = V sum_t softmax_t(z_t . q / sqrt d) z_t
-    zeta = xi + sum_i GELU(w_i . N(xi) + b_i) u_i + c,  logits = E zeta
+    zeta = xi + sum_i f(w_i . N(xi) + b_i) u_i + c,  logits = E zeta
 
 There are only tokens x positions normalised embeddings. They are computed once, as a
 table, and the attention average of a sequence is a matrix product with that table."""
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from dynamics import randomness
+from dynamics.activations import ACTIVATIONS
 from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import SparseSettings
 
@@ -51,6 +52,7 @@ class ClusteringHead(NetworkParameters):
 
     def __init__(self, settings: SparseSettings) -> None:
         s = self.settings = settings
+        self.activation = ACTIVATIONS[s.activation]
         variables: dict[str, tuple[str, ...]] = {
             "embedding": ("token", "axis"),
             "position_embedding": ("position", "axis"),
@@ -158,12 +160,7 @@ class ClusteringHead(NetworkParameters):
         ) @ weights["receptor"].mT
         if self.settings.receptor_biases:
             preactivation = preactivation + weights["receptor_bias"][..., None, :]
-        activate = (
-            torch.nn.functional.gelu
-            if self.settings.activation == "gelu"
-            else torch.relu
-        )
-        zeta = xi + activate(preactivation) @ weights["assembler"]
+        zeta = xi + self.activation.function(preactivation) @ weights["assembler"]
         return (
             zeta + weights["transform_bias"][..., None, :]
             if self.settings.output_bias

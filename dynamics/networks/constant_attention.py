@@ -1,10 +1,10 @@
-"""The network of CA: one ReLU layer over the sum of two token embeddings (constant
+"""The network of CA: one hidden layer over the sum of two token embeddings (constant
 attention), for addition modulo N.
 
-With the embedding E, hidden layer (W_h, b_h) and output layer (W_o, b_o), the logits of
-a pair of tokens (a, b) are
+With the embedding E, hidden layer (W_h, b_h), activation f (ReLU in the paper) and
+output layer (W_o, b_o), the logits of a pair of tokens (a, b) are
 
-    o = W_o relu(W_h (E_a + E_b) + b_h) + b_o          (CA section 3)
+    o = W_o f(W_h (E_a + E_b) + b_h) + b_o          (CA section 3)
 
 The network is a set of pure functions of a dict of tensors, whose keys are the variable
 names of the trajectory. Each tensor may have leading axes, such as run and step, which
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from dynamics import randomness
+from dynamics.activations import ACTIVATIONS
 from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import ModularSettings
 
@@ -32,7 +33,7 @@ class ConstantAttention(NetworkParameters):
     Parameters
     ----------
     settings : ModularSettings
-        Sizes of the network and its task.
+        Sizes of the network, its activation and its task.
 
     Examples
     --------
@@ -57,6 +58,7 @@ class ConstantAttention(NetworkParameters):
 
     def __init__(self, settings: ModularSettings) -> None:
         self.settings = settings
+        self.activation = ACTIVATIONS[settings.activation]
         sizes = {
             "token": settings.n,
             "class": settings.n,
@@ -98,9 +100,9 @@ class ConstantAttention(NetworkParameters):
             + tokens[..., pairs[:, 1], :]
             + weights["hidden_bias"][..., None, :]
         )
+        active = self.activation.function(preactivation)
         return (
-            torch.relu(preactivation) @ weights["output_weight"].mT
-            + weights["output_bias"][..., None, :]
+            active @ weights["output_weight"].mT + weights["output_bias"][..., None, :]
         )
 
     def losses(self, weights: Weights, pairs: torch.Tensor) -> torch.Tensor:

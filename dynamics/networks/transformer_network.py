@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from dynamics import randomness
+from dynamics.activations import ACTIVATIONS
 from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import TransformerSettings
 from dynamics.tasks import operation_table
@@ -87,7 +88,7 @@ class Transformer(NetworkParameters):
             },
         )
         self.tables = {torch.device("cpu"): torch.from_numpy(operation_table(s))}
-        self.act = torch.relu if s.activation == "relu" else torch.nn.functional.gelu
+        self.activation = ACTIVATIONS[s.activation]
 
     def initial(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         """Initial weights, (run, ...) float32: normal, with the standard deviations of
@@ -238,7 +239,8 @@ class Transformer(NetworkParameters):
                 x @ weights["mlp_input"][..., block, :, :].mT
                 + weights["mlp_input_bias"][..., None, block, :]
             )
-            changed = self.act(hidden) @ weights["mlp_output"][..., block, :, :].mT
+            active = self.activation.function(hidden)
+            changed = active @ weights["mlp_output"][..., block, :, :].mT
             after.append(x + changed + weights["mlp_output_bias"][..., None, block, :])
         return after
 
@@ -301,7 +303,8 @@ class Transformer(NetworkParameters):
             hidden.append(z @ tables["hidden_weight"].mT)
             direct.append(z @ tables["direct_weight"].mT)
         preactivation, skipped = sum(hidden[1:], hidden[0]), sum(direct[1:], direct[0])
-        return self.act(preactivation) @ tables["logit_weight"].mT + skipped
+        active = self.activation.function(preactivation)
+        return active @ tables["logit_weight"].mT + skipped
 
 
 def _gather(

@@ -13,7 +13,7 @@ from dynamics.kernels.modular_backprop import (
     modular_trainer,
     pair_quads,
 )
-from dynamics.kernels.pair_activations import activate_pairs, add_pair_gradients
+from dynamics.kernels.pair_activations import add_pair_gradients, sum_pairs
 from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.parameters import Weights
@@ -53,7 +53,7 @@ class ModularSimdBackend(SimdBackend):
         self.kernel = modular_trainer(s.optimizer_value)
         self.network = network
         self.pairs = pair_quads(s.n)
-        self.layout = modular_layout(s.n, s.hidden, s.dim)
+        self.layout = modular_layout(s)
         self.counts = split_pair_counts(s, seeds)
         self.totals = self.counts.sum(axis=1)  # (run, split)
         padded = np.zeros((self.runs, self.pairs.first.size), np.float32)
@@ -98,8 +98,8 @@ class ModularSimdBackend(SimdBackend):
 
 
 class _Scratch(threading.local):
-    """Activations of a portion of pairs and their gradients, (pair, hidden) each, for
-    every thread."""
+    """Arguments of the activations of a portion of pairs, and derivatives with respect
+    to the activations, (pair, hidden) each, for every thread."""
 
     def __init__(self, hidden: int, dtype: torch.dtype) -> None:
         self.arrays = torch.empty(2, PORTION_PAIRS, hidden, dtype=dtype)
@@ -149,20 +149,23 @@ class ModularRun(TorchRun):
             self.weights.values()
         )
         projected = embedding @ hidden_weight.T
+        rectified = self.network.activation.name == "relu"
 
         def gradients(pairs: _PairPortion) -> tuple[torch.Tensor, ...]:
             """The gradients with respect to E W_h', W_o and b_o, times the number of
             training pairs."""
-            active, passed = (
-                array[: len(pairs.first)] for array in self.scratch.arrays
-            )
-            activate_pairs(
+            sums, passed = (array[: len(pairs.first)] for array in self.scratch.arrays)
+            sum_pairs(
                 projected.numpy(),
                 hidden_bias.numpy(),
                 pairs.first,
                 pairs.second,
-                active.numpy(),
+                rectified,
+                sums.numpy(),
             )
+            active, slopes = sums, sums
+            if not rectified:
+                active, slopes, _ = self.network.activation.derivatives(sums)
             errors = torch.softmax(
                 torch.addmm(output_bias, active, output_weight.T), dim=-1
             )
@@ -171,7 +174,8 @@ class ModularRun(TorchRun):
             by_token = torch.zeros_like(projected)
             add_pair_gradients(
                 passed.numpy(),
-                active.numpy(),
+                slopes.numpy(),
+                rectified,
                 pairs.first,
                 pairs.second,
                 by_token.numpy(),

@@ -60,7 +60,7 @@ INVALID = {
             ("vocab", 1),
             ("norm", "layer"),
             ("table", -1),
-            ("activation", "tanh"),
+            ("activation", "swish"),
             ("output_bias", 1),
         ),
         *(("receptor_biases", None), ("start", ""), ("start_step", 3)),
@@ -77,7 +77,7 @@ INVALID = {
         *(
             ("batch", 10**6),
             ("task", "divide"),
-            ("activation", "tanh"),
+            ("activation", "swish"),
             ("initialisation", "xavier"),
         ),
     ],

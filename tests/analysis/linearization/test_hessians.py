@@ -73,6 +73,9 @@ VARIANTS = [
         ModularSettings(n=4, dim=1, hidden=1),
         ModularSettings(n=2, hidden=3),
         ModularSettings(),
+        ModularSettings(activation="gelu"),
+        ModularSettings(n=5, dim=3, hidden=4, activation="tanh"),
+        ModularSettings(n=4, dim=1, hidden=1, activation="tanh"),
     ],
 )
 def test_hessians_in_closed_form_are_those_of_torch(settings):
@@ -90,14 +93,15 @@ def test_hessians_in_closed_form_are_those_of_torch(settings):
     dim=st.integers(1, 4),
     hidden=st.integers(1, 5),
     norm=st.sampled_from(["rms", "unit", "rms-smooth", "unit-smooth"]),
-    activation=st.sampled_from(["gelu", "relu"]),
+    width=st.sampled_from([1.0, 0.4, 3.0]),
+    activation=st.sampled_from(["gelu", "relu", "tanh"]),
     biases=st.booleans(),
     bias=st.booleans(),
     seed=st.integers(0, 99),
 )
 @examples(max_examples=25)
 def test_hessians_of_small_heads_are_those_of_torch(
-    vocab, more, length, dim, hidden, norm, activation, biases, bias, seed
+    vocab, more, length, dim, hidden, norm, width, activation, biases, bias, seed
 ):
     settings = SparseSettings(
         vocab=vocab,
@@ -107,6 +111,7 @@ def test_hessians_of_small_heads_are_those_of_torch(
         dim=dim,
         hidden=hidden,
         norm=norm,
+        smooth_width=width if norm.endswith("smooth") else 1.0,
         activation=activation,
         receptor_biases=biases,
         output_bias=bias,

@@ -27,6 +27,7 @@ POINTS = {
     "dim": st.integers(1, 5),
     "seed": st.integers(0, 99),
     "size": st.sampled_from([1e-3, 0.1, 0.3, 0.7, 1.4, 30.0]),
+    "width": st.sampled_from([1.0, 0.4, 2.5]),
 }
 SETTINGS = SparseSettings(data=64, hidden=4, table=3, lr=0.05)
 
@@ -36,22 +37,23 @@ def point(dim, seed, size):
     return size * x / np.linalg.norm(x)
 
 
-def derivatives(x, norm):
+def derivatives(x, norm, width=1.0):
     """N' and N'' at one point (axis,)."""
-    result = normalisation_derivatives(norm, torch.from_numpy(x)[:, None])
+    result = normalisation_derivatives(norm, torch.from_numpy(x)[:, None], width)
     return result.first[..., 0].numpy(), result.second[..., 0].numpy()
 
 
 @given(**POINTS)
 def test_derivatives_are_those_of_the_normalisation_of_the_network(
-    norm, dim, seed, size
+    norm, dim, seed, size, width
 ):
-    network = ClusteringHead(SparseSettings(norm=norm, dim=dim))
+    width = width if norm.endswith("smooth") else 1.0
+    network = ClusteringHead(SparseSettings(norm=norm, dim=dim, smooth_width=width))
     x = point(dim, seed, size)
     first = torch.func.jacrev(network.normalise)
     tensor = torch.from_numpy(x)
     expected = (first(tensor).numpy(), torch.func.jacrev(first)(tensor).numpy())
-    for result, item in zip(derivatives(x, norm), expected, strict=True):
+    for result, item in zip(derivatives(x, norm, width), expected, strict=True):
         assert_allclose(
             result, item, atol=1e-9 * max(np.abs(item).max(), 1e-6), strict=True
         )
@@ -117,11 +119,10 @@ def test_derivatives_at_the_origin_and_norms_of_the_unit_form():
 
 
 @given(**POINTS)
-def test_norms_are_those_of_the_arrays(norm, dim, seed, size):
-    first, bilinear = derivatives(point(dim, seed, size), norm)
-    assert normalisation_jacobian_norm(np.array(size), norm, dim) == pytest.approx(
-        np.linalg.norm(first, 2), rel=1e-9
-    )
+def test_norms_are_those_of_the_arrays(norm, dim, seed, size, width):
+    first, bilinear = derivatives(point(dim, seed, size), norm, width)
+    result = normalisation_jacobian_norm(np.array(size), norm, dim, width)
+    assert result == pytest.approx(np.linalg.norm(first, 2), rel=1e-9)
     u, v = np.random.default_rng(seed).standard_normal((2, 500, dim))
     u, v = (item / np.linalg.norm(item, axis=-1, keepdims=True) for item in (u, v))
     for _ in range(60):  # alternately the best of each, from many starts
@@ -129,7 +130,7 @@ def test_norms_are_those_of_the_arrays(norm, dim, seed, size):
         u /= np.maximum(np.linalg.norm(u, axis=-1, keepdims=True), 1e-300)
         u, v = v, u
     reached = np.linalg.norm(np.einsum("abc,nb,nc->na", bilinear, u, v), axis=-1)
-    result = normalisation_second_derivative_norm(np.array(size), norm, dim)
+    result = normalisation_second_derivative_norm(np.array(size), norm, dim, width)
     assert reached.max() == pytest.approx(result, rel=1e-3, abs=1e-12)
 
 

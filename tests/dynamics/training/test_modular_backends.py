@@ -93,9 +93,15 @@ def test_all_runs_may_have_the_training_pairs_of_one_seed(backend):
     dim=st.integers(1, 5),
     runs=st.integers(1, 33),
     scale=st.sampled_from([0.1, 1.0, 8.0]),
+    activation=st.sampled_from(["relu", "gelu", "tanh"]),
 )
-def test_gradients_and_scores_equal_those_of_autograd(n, hidden, dim, runs, scale):
-    s = ModularSettings(n=n, hidden=hidden, dim=dim, train_share=1.0 if n < 3 else 0.8)
+def test_gradients_and_scores_equal_those_of_autograd(
+    n, hidden, dim, runs, scale, activation
+):
+    share = 1.0 if n < 3 else 0.8
+    s = ModularSettings(
+        n=n, hidden=hidden, dim=dim, train_share=share, activation=activation
+    )
     engine, rows, network = begun(ModularSimdBackend, s, runs, scale)
     engine.differentiate(0)
     exact, pairs = rows.double().requires_grad_(), torch.from_numpy(all_pairs(n))
@@ -120,10 +126,16 @@ def test_gradients_and_scores_equal_those_of_autograd(n, hidden, dim, runs, scal
     )
 
 
+@pytest.mark.parametrize("activation", ["relu", "gelu", "tanh"])
 @pytest.mark.parametrize(("n", "hidden", "dim"), [(1, 3, 2), (7, 9, 1), (59, 33, 5)])
-def test_gradients_of_matrix_products_equal_those_of_a_plain_module(n, hidden, dim):
+def test_gradients_of_matrix_products_equal_those_of_a_plain_module(
+    n, hidden, dim, activation
+):
     """In float64, where all 59 tokens make two portions of training pairs."""
-    s = ModularSettings(n=n, hidden=hidden, dim=dim, train_share=1.0 if n == 1 else 0.8)
+    share = 1.0 if n == 1 else 0.8
+    s = ModularSettings(
+        n=n, hidden=hidden, dim=dim, train_share=share, activation=activation
+    )
     network, seeds = ConstantAttention(s), np.arange(2)
     engine, rows = (
         ModularBlasBackend(network, seeds, torch.float64),
@@ -181,6 +193,8 @@ TRAINED = [
     ModularSettings(weight_decay=1.0, embedding_weight_decay=0.0),
     ModularSettings(weight_decay=0.0, embedding_weight_decay=1.0),
     ModularSettings(optimizer="adam", weight_decay=0.01, embedding_weight_decay=0.1),
+    ModularSettings(activation="gelu"),
+    ModularSettings(n=11, dim=3, activation="tanh"),
 ]
 
 

@@ -47,6 +47,12 @@ SETTINGS = [
     ModularSettings(n=7, hidden=9, optimizer="amsgrad", weight_decay=0.0, eps=1e-4),
     ModularSettings(n=7, hidden=9, optimizer="amsgrad", weight_decay=0.0, split_seed=1),
     TransformerSettings(n=7, dim=16, heads=2, optimizer="amsgrad", weight_decay=0.0),
+    ModularSettings(n=7, hidden=9, activation="gelu"),
+    ModularSettings(n=7, hidden=9, activation="tanh"),
+    SparseSettings(
+        length=6, sparsity=2, data=50, batch=16, hidden=5, activation="tanh"
+    ),
+    TransformerSettings(n=11, dim=16, heads=2, activation="tanh"),
 ]
 EACH_SYSTEM = pytest.mark.parametrize(
     "settings", SETTINGS, ids=lambda settings: settings.system

@@ -39,6 +39,7 @@ CASES = [
         "optimizer": "adam",
         "activation": "gelu",
     },
+    {"activation": "tanh"},
     {
         "task": "dihedral",
         "n": 4,

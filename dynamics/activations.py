@@ -1,0 +1,69 @@
+"""Activation functions of hidden layers, as values.
+
+    ReLU   max(x, 0)
+    GELU   x Phi(x), with the distribution function Phi of the normal distribution
+    tanh   tanh x
+
+The functions take tensors of torch. `dynamics.kernels.activations` has them on SIMD
+lanes. This module imports no large package."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import lazy_loader as lazy
+
+torch = lazy.load("torch")
+
+ActivationName = Literal["relu", "gelu", "tanh"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Activation:
+    """An activation function of tensors."""
+
+    name: ActivationName
+    function: Callable[[Any], Any]
+    derivatives: Callable[[Any], tuple[Any, Any, Any]]
+    """The function with its first and its second derivative."""
+
+
+def _relu(x: Any) -> Any:
+    return torch.relu(x)
+
+
+def _relu_derivatives(x: Any) -> tuple[Any, Any, Any]:
+    slope = (x > 0).to(x.dtype)
+    return x * slope, slope, torch.zeros_like(x)
+
+
+def _gelu(x: Any) -> Any:
+    return torch.nn.functional.gelu(x)
+
+
+def _gelu_derivatives(x: Any) -> tuple[Any, Any, Any]:
+    share = torch.special.ndtr(x)
+    density = torch.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return x * share, share + x * density, density * (2 - x * x)
+
+
+def _tanh(x: Any) -> Any:
+    return torch.tanh(x)
+
+
+def _tanh_derivatives(x: Any) -> tuple[Any, Any, Any]:
+    value = torch.tanh(x)
+    slope = 1 - value * value
+    return value, slope, -2 * value * slope
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    item.name: item
+    for item in (
+        Activation("relu", _relu, _relu_derivatives),
+        Activation("gelu", _gelu, _gelu_derivatives),
+        Activation("tanh", _tanh, _tanh_derivatives),
+    )
+}
+"""Activations by their names in settings."""
