@@ -24,6 +24,7 @@ from dynamics.settings import (
     RecordMode,
     Settings,
     SettingsError,
+    changed_settings,
     check_choice,
     check_integer,
 )
@@ -532,7 +533,7 @@ def changed_system(source: xr.Dataset, step: int, changes: Mapping[str, Any]) ->
                 changes[name],
                 "no change: a branch begins with the state of the trajectory",
             )
-    settings = dataclasses.replace(before, **changes)
+    settings = changed_settings(before, changes)
     system = _recorded_system(source, settings)
     shape = state_shape(_recorded_system(source))
     if state_shape(system) != shape:
@@ -559,7 +560,7 @@ def _changes_shape(
 ) -> bool:
     """Whether one of several changes alters the shape of the state by itself."""
     try:
-        alone = dataclasses.replace(before, **{name: changes[name]})
+        alone = changed_settings(before, {name: changes[name]})
     except SettingsError:
         return False
     return state_shape(_recorded_system(source, alone)) != state_shape(

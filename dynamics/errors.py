@@ -33,6 +33,10 @@ class SettingsError(ReportedError, ValueError):
         return type(self), (self.field, self.found, self.allowed)
 
 
+class MissingFile(SettingsError):
+    """A file that settings name with its hash is missing or has changed."""
+
+
 def check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise SettingsError if the value is not one of the choices."""
     if value not in choices:

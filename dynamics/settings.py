@@ -7,6 +7,7 @@ of the papers: CA is Musat, arXiv 2408.09414, and VC is Odonnat, Bouaziz, Cabann
 arXiv 2410.24050. This module imports only the standard library, so that --help is fast.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib
@@ -22,9 +23,11 @@ from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from dynamics import forces, optimizers, schedules
 from dynamics.activations import ACTIVATIONS, ActivationName
-from dynamics.errors import SettingsError, check_choice
+from dynamics.errors import MissingFile, SettingsError, check_choice
 from dynamics.forces import BalanceRule, Force
 from dynamics.optimizers import Optimizer
+from dynamics.pair_lists import FIELD as PAIR_LIST
+from dynamics.pair_lists import parse_pairs
 
 
 def check_integer(field: str, value: object, low: int, high: int) -> int:
@@ -495,8 +498,97 @@ def _schedule_identity(text: object) -> str:
     return schedules.schedule_identity(str(text))
 
 
+class PairSplit:
+    """Which pairs are trained on, in the settings of networks that learn pairs of
+    tokens: a share of all, drawn by the seed of each run or by one seed for all runs, or
+    those that a file lists."""
+
+    train_share: float
+    split_seed: int | None
+    train_pairs_file: str | None
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs."""
+        raise NotImplementedError
+
+    @property
+    def train_pairs(self) -> int:
+        """Number of pairs that are trained on."""
+        return int(self.train_share * self.pairs + 1e-9)  # 0.7 of 10 pairs is 7
+
+    @property
+    def pair_tokens(self) -> int:
+        """Number of tokens that pairs consist of."""
+        raise NotImplementedError
+
+    def pair_of(self, first: int, second: int) -> tuple[int, int] | None:
+        """The pair of the task that two tokens are; None if it is no pair of it."""
+        raise NotImplementedError
+
+    def listed_pairs(self) -> tuple[tuple[int, int], ...] | None:
+        """The training pairs that the file lists; None without a file. Raises
+        SettingsError if the file is missing or has changed."""
+        if self.train_pairs_file is None:
+            return None
+        pairs = _pairs_in_file(self)
+        share = len(pairs) / self.pairs
+        if self.train_share != share:
+            allowed = f"no other than {share:g}, that of the pairs in the file"
+            raise SettingsError("train_share", self.train_share, allowed)
+        return pairs
+
+    def _check_split(self) -> None:
+        """Check the fields; a file determines the share and gets the hash of its
+        content."""
+        if self.split_seed is not None:
+            _check_field(self, "split_seed", check_integer, 0, 2**62)
+        if self.train_pairs_file is not None:
+            self._check_list()
+        _check_field(self, "train_share", check_real, positive=True, up_to=1)
+        if self.train_pairs < 1:
+            allowed = f"a fraction that selects at least one of the {self.pairs} pairs"
+            raise SettingsError("train_share", self.train_share, allowed)
+
+    def _check_list(self) -> None:
+        name = self.train_pairs_file
+        if not isinstance(name, str) or not name:
+            raise SettingsError(PAIR_LIST, name, "the path of a file, or none")
+        if self.split_seed is not None:
+            allowed = "none with --train-pairs-file, whose pairs all runs have"
+            raise SettingsError("split_seed", self.split_seed, allowed)
+        if HASH_SEPARATOR in name:
+            with contextlib.suppress(MissingFile):  # which few analyses need
+                self.listed_pairs()
+            return
+        pinned = append_content_hash(name, PAIR_LIST)
+        object.__setattr__(self, PAIR_LIST, pinned)
+        share = len(_pairs_in_file(self)) / self.pairs
+        if self.train_share not in (type(self).train_share, share):
+            allowed = "none with --train-pairs-file, which determines it"
+            raise SettingsError("train_share", self.train_share, allowed)
+        object.__setattr__(self, "train_share", share)
+
+
+def _pairs_in_file(settings: PairSplit) -> tuple[tuple[int, int], ...]:
+    """The pairs in the file that settings name with its hash. Raises SettingsError."""
+    assert settings.train_pairs_file is not None
+    path = verify_content_hash(settings.train_pairs_file, PAIR_LIST)
+    return parse_pairs(
+        path.read_bytes(), str(path), settings.pair_tokens, settings.pair_of
+    )
+
+
+def changed_settings(settings: Any, changes: Mapping[str, Any]) -> Any:
+    """The settings with some changed; another list of training pairs, or none, replaces
+    the share of the former one. Raises SettingsError."""
+    if PAIR_LIST in changes:
+        changes = {"train_share": type(settings).train_share, **changes}
+    return dataclasses.replace(settings, **changes)
+
+
 @dataclass(frozen=True)
-class ModularSettings(OptimizerSettings):
+class ModularSettings(PairSplit, OptimizerSettings):
     """A transformer with constant attention that learns addition modulo N (CA sections
     3 and 4), trained on the whole training split at every step. All values are
     dimensionless.
@@ -541,6 +633,10 @@ class ModularSettings(OptimizerSettings):
         default="relu", metadata=SAVED_IF_CHANGED
     )
     """Activation function of the hidden layer; gelu is the exact GELU."""
+    train_pairs_file: str | None = dataclasses.field(
+        default=None, metadata=SAVED_IF_CHANGED
+    )
+    """CSV file of the training pairs of all runs, two tokens a line."""
 
     @property
     def weight_names(self) -> tuple[str, ...]:
@@ -569,19 +665,11 @@ class ModularSettings(OptimizerSettings):
                 allowed = "none if --decay-of names the embedding"
                 found = self.embedding_weight_decay
                 raise SettingsError("embedding_weight_decay", found, allowed)
-        if self.split_seed is not None:
-            _check_field(self, "split_seed", check_integer, 0, 2**62)
         check_choice("activation", self.activation, tuple(ACTIVATIONS))
         _check_field(self, "n", check_integer, 1, 1000)
         _check_field(self, "hidden", check_integer, 1, 100_000)
         _check_field(self, "dim", check_integer, 1, 10_000)
-        _check_field(self, "train_share", check_real, positive=True, up_to=1)
-        if self.train_pairs < 1:
-            raise SettingsError(
-                "train_share",
-                self.train_share,
-                f"a fraction that selects at least one of the {self.pairs} pairs",
-            )
+        self._check_split()
 
     @property
     def pairs(self) -> int:
@@ -589,9 +677,13 @@ class ModularSettings(OptimizerSettings):
         return self.n * (self.n + 1) // 2
 
     @property
-    def train_pairs(self) -> int:
-        """Number of pairs that are trained on."""
-        return int(self.train_share * self.pairs + 1e-9)  # 0.7 of 10 pairs is 7
+    def pair_tokens(self) -> int:
+        """N, the number of tokens."""
+        return self.n
+
+    def pair_of(self, first: int, second: int) -> tuple[int, int]:
+        """The two tokens in increasing order."""
+        return min(first, second), max(first, second)
 
 
 SUCCESS_ACCURACY = 0.98
@@ -796,7 +888,7 @@ InitialisationName = Literal["zhong", "nanda"]
 
 
 @dataclass(frozen=True)
-class TransformerSettings(OptimizerSettings):
+class TransformerSettings(PairSplit, OptimizerSettings):
     """A transformer without layer normalisation that learns a binary operation:
     addition modulo p and others, or the composition in a group. The defaults are those
     of Zhong et al., arXiv 2306.17844 (ZL); those of Nanda et al., arXiv 2301.05217
@@ -864,6 +956,13 @@ class TransformerSettings(OptimizerSettings):
     """Standard deviation of the initial MLP weights: 1/sqrt(outputs) (zhong) or
     1/sqrt(dim) (nanda). Other weights are the same in both: 1/sqrt(dim), and
     1/sqrt(tokens) for the unembedding."""
+    split_seed: int | None = dataclasses.field(default=None, metadata=SAVED_IF_CHANGED)
+    """Seed of the training pairs of all runs. Default: each run has pairs of its own,
+    by its seed."""
+    train_pairs_file: str | None = dataclasses.field(
+        default=None, metadata=SAVED_IF_CHANGED
+    )
+    """CSV file of the training pairs of all runs, two elements a line."""
 
     @property
     def weight_names(self) -> tuple[str, ...]:
@@ -913,9 +1012,13 @@ class TransformerSettings(OptimizerSettings):
         return m * m if self.ordered else m * (m + 1) // 2
 
     @property
-    def train_pairs(self) -> int:
-        """Number of pairs that are trained on."""
-        return int(self.train_share * self.pairs + 1e-9)
+    def pair_tokens(self) -> int:
+        """Number of elements."""
+        return self.elements
+
+    def pair_of(self, first: int, second: int) -> tuple[int, int] | None:
+        """The pair itself; None if it has a > b and only pairs a <= b are data."""
+        return (first, second) if self.ordered or first <= second else None
 
     @property
     def batch_pairs(self) -> int:
@@ -962,10 +1065,7 @@ class TransformerSettings(OptimizerSettings):
             if not isinstance(getattr(self, field), bool):
                 raise SettingsError(field, getattr(self, field), "True or False")
         _check_field(self, "attention_rate", check_real, up_to=1)
-        _check_field(self, "train_share", check_real, positive=True, up_to=1)
-        if self.train_pairs < 1:
-            allowed = f"a fraction that selects at least one of the {self.pairs} pairs"
-            raise SettingsError("train_share", self.train_share, allowed)
+        self._check_split()
         _check_field(self, "batch", check_integer, 0, self.train_pairs)
 
 
@@ -1135,6 +1235,9 @@ class EnsembleArguments:
 
 # ---------------------------------------------------------------------------- start files
 
+FILE_SETTINGS = frozenset({"start", PAIR_LIST})
+"""Settings that name a file."""
+
 HASH_SEPARATOR = "#sha256="
 """Separates the name of a file from the SHA-256 of its content."""
 
@@ -1145,31 +1248,32 @@ def start_file(settings: Any) -> str | None:
     return None if start == "random" else start.split(HASH_SEPARATOR)[0]
 
 
-def append_content_hash(start: str) -> str:
+def append_content_hash(start: str, field: str = "start") -> str:
     """FILE#sha256=... for the name of a file; "random", and a name that has a hash,
-    unchanged. Raises SettingsError."""
+    unchanged. field: the setting, for error messages. Raises SettingsError."""
     if start == "random" or re.search(HASH_SEPARATOR + "[0-9a-f]{64}$", start):
         return start
-    return f"{start}{HASH_SEPARATOR}{file_sha256(Path(start))}"
+    return f"{start}{HASH_SEPARATOR}{file_sha256(Path(start), field)}"
 
 
-def verify_content_hash(start: str) -> Path:
+def verify_content_hash(start: str, field: str = "start") -> Path:
     """The path of the file in FILE or FILE#sha256=.... Raises SettingsError if its
     content has another hash."""
     if HASH_SEPARATOR not in start:
         return Path(start)
     name, _, digest = start.rpartition(HASH_SEPARATOR)
-    if file_sha256(Path(name)) != digest:
+    if file_sha256(Path(name), field) != digest:
         allowed = f"the file whose SHA-256 is {digest}; this one has changed since"
-        raise SettingsError("start", name, allowed)
+        raise MissingFile(field, name, allowed)
     return Path(name)
 
 
-def file_sha256(path: Path) -> str:
+def file_sha256(path: Path, field: str = "start") -> str:
     """SHA-256 of a file's content. Raises SettingsError."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise SettingsError(
-            "start", str(path), f'"random" or a readable file ({error.strerror})'
-        ) from None
+        allowed = f"a readable file ({error.strerror})"
+        if field == "start":
+            allowed = f'"random" or {allowed}'
+        raise MissingFile(field, str(path), allowed) from None

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from dynamics.expressions import OWN_FUNCTION
 from dynamics.forces import law_json
+from dynamics.pair_lists import FIELD as PAIR_LIST
 from dynamics.settings import (
     HASH_SEPARATOR,
     ModularSettings,
@@ -91,6 +92,8 @@ def setting_texts(
     fields = {field.name: field.default for field in dataclasses.fields(settings[0])}
     values = {name: [getattr(item, name) for item in settings] for name in fields}
     changed = [name for name in fields if set(values[name]) != {fields[name]}]
+    if None not in values.get(PAIR_LIST, [None]) and form != "code":
+        changed = [name for name in changed if name != "train_share"]  # of the list
     for name in dict.fromkeys([*symbols, *changed]):
         word = symbols.get(name) or SYMBOLS.get(name, name.replace("_", " "))
         if form == "code":
@@ -146,6 +149,8 @@ def short_text(name: str, value: Any) -> str:
         return re.sub("@[0-9a-f]{12}", "", value)
     if name in BY_PART:
         return " ".join(value)
+    if name == PAIR_LIST and value is not None:
+        return Path(value.split(HASH_SEPARATOR)[0]).stem
     if name != "law":
         return str(value)
     forces = [force.name for force in value] or ["CA"]

@@ -109,10 +109,29 @@ def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
 
 def modular_training_mask(settings: ModularSettings, seeds: np.ndarray) -> np.ndarray:
     """Whether each of `all_pairs` is trained on in the runs with these seeds: (run, pair)
-    bool."""
-    if settings.split_seed is not None:
-        seeds = np.full(len(seeds), settings.split_seed)
-    return training_pairs(settings.n, settings.train_pairs, seeds)
+    bool. Raises SettingsError."""
+    n = settings.n
+    listed = settings.listed_pairs()
+    if listed is None:
+        return training_pairs(n, settings.train_pairs, split_seeds(settings, seeds))
+    mask = np.zeros((len(seeds), settings.pairs), dtype=bool)
+    mask[:, ascending_pair_numbers(np.array(listed), n)] = True
+    return mask
+
+
+def split_seeds(
+    settings: ModularSettings | TransformerSettings, seeds: np.ndarray
+) -> np.ndarray:
+    """The seeds by which the training pairs of the runs with these seeds are drawn."""
+    if settings.split_seed is None:
+        return seeds
+    return np.full(len(seeds), settings.split_seed)
+
+
+def ascending_pair_numbers(pairs: np.ndarray, n: int) -> np.ndarray:
+    """The places of pairs i <= j (pair, 2) in `all_pairs`: (pair,)."""
+    i, j = pairs.T
+    return i * n - i * (i - 1) // 2 + j - i
 
 
 def operation_table(settings: TransformerSettings) -> np.ndarray:
@@ -175,16 +194,32 @@ def operation_splits(
     settings: TransformerSettings, seeds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the training pairs and of the test pairs of each run, both (run,
-    pair), in increasing order."""
+    pair), in increasing order. Raises SettingsError."""
+    listed = settings.listed_pairs()
+    if listed is not None:
+        return _listed_splits(settings, np.array(listed), len(seeds))
     count = settings.train_pairs
     orders = [
         randomness.random_stream(int(seed), "transformer/split").permutation(
             settings.pairs
         )
-        for seed in seeds
+        for seed in split_seeds(settings, seeds)
     ]
     shuffled = np.array(orders, dtype=np.int64).reshape(len(seeds), settings.pairs)
     return np.sort(shuffled[:, :count], axis=1), np.sort(shuffled[:, count:], axis=1)
+
+
+def _listed_splits(
+    settings: TransformerSettings, pairs: np.ndarray, runs: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The splits of each run with given training pairs (pair, 2)."""
+    m = settings.elements
+    if settings.ordered:
+        train = np.sort(pairs[:, 0] * m + pairs[:, 1])
+    else:
+        train = np.sort(ascending_pair_numbers(pairs, m))
+    test = np.setdiff1d(np.arange(settings.pairs), train)
+    return np.tile(train, (runs, 1)), np.tile(test, (runs, 1))
 
 
 def sample_sequences(

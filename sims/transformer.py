@@ -14,7 +14,11 @@ from typing import Literal
 from analysis import clustering_heads, output, plots
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from dynamics.settings import TRANSFORMER_PRESETS, TransformerSettings
+from dynamics.settings import (
+    TRANSFORMER_PRESETS,
+    TransformerSettings,
+    changed_settings,
+)
 from sims import command_line
 from sims.command_line.ensemble_options import (
     EnsembleOptions,
@@ -22,6 +26,7 @@ from sims.command_line.ensemble_options import (
     branch_defaults,
     ensemble_options,
     option_value,
+    pair_list_changes,
 )
 
 PresetName = Literal["zhong", "nanda", "small"]
@@ -55,8 +60,9 @@ def DEFAULTS(arguments: Sequence[str]) -> Options | None:
     preset = option_value("preset", arguments)
     if branched is not None or preset is None or preset not in TRANSFORMER_PRESETS:
         return branched
+    listed = pair_list_changes(arguments)
     return Options(
-        settings=TRANSFORMER_PRESETS[preset],
+        settings=changed_settings(TRANSFORMER_PRESETS[preset], listed),
         epochs=40_000 if preset == "nanda" else None,
     )
 

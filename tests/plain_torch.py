@@ -134,9 +134,14 @@ class PlainRun:
 
 class Run(PlainRun):
     """A run with the same initial weights and training split as the run of this seed in
-    an ensemble."""
+    an ensemble. listed: the training pairs that a file gives."""
 
-    def __init__(self, s: ModularSettings, seed: int) -> None:
+    def __init__(
+        self,
+        s: ModularSettings,
+        seed: int,
+        listed: Iterable[tuple[int, int]] | None = None,
+    ) -> None:
         self.n, self.net = s.n, Net(s)
         self.has_threshold = s.activation == "relu"
         first = ConstantAttention(s).initial(np.array([seed]))
@@ -145,9 +150,13 @@ class Run(PlainRun):
                 self.net.parameters(), first.values(), strict=True
             ):
                 parameter.copy_(torch.from_numpy(weight[0]))
-        split = seed if s.split_seed is None else s.split_seed
-        chosen = training_pairs(s.n, s.train_pairs, np.array([split]))[0]
         pairs = torch.from_numpy(all_pairs(s.n))
+        if listed is None:
+            split = seed if s.split_seed is None else s.split_seed
+            chosen = training_pairs(s.n, s.train_pairs, np.array([split]))[0]
+        else:
+            unordered = {tuple(sorted(pair)) for pair in listed}
+            chosen = np.array([tuple(pair) in unordered for pair in pairs.tolist()])
         self.splits = {"train": pairs[chosen], "validation": pairs[~chosen]}
         self.targets = {name: split.sum(1) % s.n for name, split in self.splits.items()}
         parameters: list = list(self.net.parameters())

@@ -59,12 +59,12 @@ class ModularLayout(NamedTuple):
     n: int
     hidden: int
     dim: int
+    activation: tuple[int, ...]  # one of `ACTIVATION_CODES`
     hidden_weight: int
     hidden_bias: int
     output_weight: int
     output_bias: int
     size: int
-    activation: tuple[int, ...]  # one of `ACTIVATION_CODES`
 
 
 def modular_layout(s: ModularSettings) -> ModularLayout:
@@ -72,7 +72,7 @@ def modular_layout(s: ModularSettings) -> ModularLayout:
     n, hidden, dim = s.n, s.hidden, s.dim
     begins = np.cumsum([n * dim, hidden * dim, hidden, n * hidden, n]).tolist()
     activation = ACTIVATION_CODES[s.activation]
-    return ModularLayout(n, hidden, dim, *begins, activation=activation)
+    return ModularLayout(n, hidden, dim, activation, *begins)
 
 
 class PairQuads(NamedTuple):

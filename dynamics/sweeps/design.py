@@ -20,6 +20,7 @@ from dynamics.settings import (
     RecordMode,
     Settings,
     SettingsError,
+    changed_settings,
     check_choice,
     check_integer,
 )
@@ -192,7 +193,7 @@ def sweep_design(
     _check_axes(settings, axes)
     points = []
     for values in itertools.product(*axes.values()):
-        varied = dataclasses.replace(settings, **dict(zip(axes, values, strict=True)))
+        varied = changed_settings(settings, dict(zip(axes, values, strict=True)))
         one = max(1, varied.epoch_steps)
         last = varied.default_steps
         if length is not None:

@@ -18,7 +18,12 @@ import numba
 import numpy as np
 import xarray as xr
 
-from dynamics.settings import Settings, SettingsError, saved_settings
+from dynamics.settings import (
+    FILE_SETTINGS,
+    Settings,
+    SettingsError,
+    saved_settings,
+)
 from dynamics.system import DEFAULT_CLOCK, EpochClock, System, SystemIdentity
 from dynamics.trajectory.schema import (
     DIVERGED,
@@ -354,12 +359,12 @@ _OTHERWISE = "or a new file, or --overwrite"
 
 
 def _comparable(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """The identity with one entry for each setting; a start file is identified by its
-    content, not its name."""
+    """The identity with one entry for each setting; a file that settings name is
+    identified by its content, not its name."""
     flat = {name: value for name, value in identity.items() if name != "config_json"}
     flat |= json.loads(identity["config_json"])
-    if "start" in flat:
-        flat["start"] = flat["start"].rpartition("#")[2]
+    for name in FILE_SETTINGS.intersection(flat):
+        flat[name] = flat[name].rpartition("#")[2]
     return flat
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 import tyro
 
 from analysis.command_line.help_texts import field_descriptions
+from dynamics.pair_lists import FIELD as PAIR_LIST
 from dynamics.settings import EnsembleArguments, Settings
 from dynamics.settings_checks import check_settings_class
 from dynamics.system import SYSTEM_KINDS
@@ -139,6 +140,13 @@ def flag_is_set(option: str, arguments: Sequence[str]) -> bool:
     return last == [f"--{option}"]
 
 
+def pair_list_changes(arguments: Sequence[str]) -> dict[str, None]:
+    """What the arguments of a command change in the settings that their options start
+    from: a list of training pairs replaces their list or share."""
+    option = PAIR_LIST.replace("_", "-")
+    return {} if option_value(option, arguments) is None else {PAIR_LIST: None}
+
+
 def branch_defaults(
     options: Callable[..., Options], system: str
 ) -> Callable[[Sequence[str]], Options | None]:
@@ -149,8 +157,8 @@ def branch_defaults(
         name = option_value("branch", arguments)
         if not name:
             return None
-        return command_line.options_from_trajectory(
-            options, command_line.open_origin(name, system, "branch")
-        )
+        origin = command_line.open_origin(name, system, "branch")
+        listed = pair_list_changes(arguments)
+        return command_line.options_from_trajectory(options, origin, **listed)
 
     return defaults

@@ -17,6 +17,7 @@ from dynamics.settings import (
     ModularSettings,
     Settings,
     SettingsError,
+    changed_settings,
     check_integer,
 )
 from dynamics.trajectory.description import FIRST_BACKEND
@@ -170,7 +171,7 @@ def options_from_trajectory(
     options: Callable[..., Options], trajectory: xr.Dataset, **changes: Any
 ) -> Options:
     """The options of a command that repeat a trajectory with some settings changed."""
-    settings = dataclasses.replace(read_settings(trajectory), **changes)
+    settings = changed_settings(read_settings(trajectory), changes)
     attrs = trajectory.attrs
     ensemble = EnsembleOptions(
         runs=int(attrs["runs"]),
