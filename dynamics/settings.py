@@ -632,11 +632,11 @@ class ModularSettings(PairSplit, OptimizerSettings):
     activation: ActivationName = dataclasses.field(
         default="relu", metadata=SAVED_IF_CHANGED
     )
-    """Activation function of the hidden layer; gelu is the exact GELU."""
+    """Activation function of the hidden layer."""
     train_pairs_file: str | None = dataclasses.field(
         default=None, metadata=SAVED_IF_CHANGED
     )
-    """CSV file of the training pairs of all runs, two tokens a line."""
+    """CSV file of the training pairs of all runs."""
 
     @property
     def weight_names(self) -> tuple[str, ...]:
@@ -962,7 +962,7 @@ class TransformerSettings(PairSplit, OptimizerSettings):
     train_pairs_file: str | None = dataclasses.field(
         default=None, metadata=SAVED_IF_CHANGED
     )
-    """CSV file of the training pairs of all runs, two elements a line."""
+    """CSV file of the training pairs of all runs."""
 
     @property
     def weight_names(self) -> tuple[str, ...]:
