@@ -91,12 +91,13 @@ def _checked_number(
 
 
 def frozen_copy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of a function that keeps what it refers to now."""
+    """A copy of a function that keeps what it refers to now. It belongs to this module,
+    which every process can import that loads its compiled code from a cache."""
     assert isinstance(function, types.FunctionType)
     cells = [types.CellType(cell.cell_contents) for cell in function.__closure__ or ()]
     copy = types.FunctionType(
         function.__code__,
-        {"__name__": function.__module__, **inspect.getclosurevars(function).globals},
+        {"__name__": __name__, **inspect.getclosurevars(function).globals},
         function.__name__,
         function.__defaults__,
         tuple(cells),

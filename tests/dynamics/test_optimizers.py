@@ -1,6 +1,8 @@
 """Optimizers as values: against torch.optim, on every backend, and registered ones."""
 
 import dataclasses
+import importlib
+import types
 
 import numpy as np
 import pytest
@@ -33,6 +35,7 @@ from dynamics.optimizers import (
     square_root,
     update_numbers,
 )
+from dynamics.own_functions import frozen_copy
 from dynamics.training.backends import torch_optimizer
 from dynamics.training.modular_backends import (
     ModularBlasBackend,
@@ -206,6 +209,13 @@ def test_runs_of_an_own_optimizer_continue_and_are_identified(tmp_path, monkeypa
     monkeypatch.setattr("dynamics.optimizers._OPTIMIZERS.registered", {})
     with pytest.raises(TrajectoryError, match="optimizer: found lion@"):
         open_trajectory(path)
+
+
+def test_copies_belong_to_a_module_that_every_process_can_import():
+    """Compiled code in the cache names it; a function of a notebook has none."""
+    without = {**lion.__globals__, "__name__": None}
+    copy = frozen_copy(types.FunctionType(lion.__code__, without, "lion"))
+    assert importlib.import_module(copy.__module__)
 
 
 def test_a_changed_update_is_another_optimizer():
