@@ -272,6 +272,9 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
     if "--train-pairs-file" in arguments:
         path = pathlib.Path(arguments[arguments.index("--train-pairs-file") + 1])
         path.write_text("0,0\n")
+    if page == "own-optimizer.md":
+        (code,) = BLOCK.findall((DOCS / "guides" / page).read_text())[:1]
+        execute(code)  # registers the optimizer
     monkeypatch.setattr("sys.argv", [program, *arguments])
     if not arguments and page != "README.md":  # it is spoken of
         return

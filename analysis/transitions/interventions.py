@@ -66,8 +66,9 @@ def intervention_settings(
         Width of the wider MLP; not used if the first weights come from a trajectory,
         which fixes the width.
     assembler_decays : sequence of float
-        Decoupled weight decays (AdamW) of the output weights of the MLP, which VC calls
-        assemblers.
+        Weight decays of the output weights of the MLP, which VC calls assemblers; they
+        are decoupled from the gradient, also for runs of Adam, which continue with
+        AdamW.
 
     Returns
     -------
@@ -101,23 +102,32 @@ def intervention_settings(
         check_real("assembler_decays", decay, positive=True)
         for decay in assembler_decays
     ]
-    if decays and (
-        settings.optimizer not in ("adam", "adamw")
-        or settings.weight_decay
-        or settings.assembler_decay
-    ):
-        decay = settings.weight_decay or settings.assembler_decay
-        allowed = "one of adam without any decay; or --assembler-decays without a value"
-        raise SettingsError(
-            "trajectory",
-            f"a run of {settings.optimizer} with weight decay {decay:g}",
-            allowed,
-        )
+    if decays:
+        _check_no_decay(settings)
+    # without weight decay Adam and AdamW are the same
+    optimizer = {"adam": "adamw"}.get(settings.optimizer, settings.optimizer)
     for decay in decays:
         result[f"decay {decay:g}"] = dataclasses.replace(
-            settings, optimizer="adamw", assembler_decay=decay
+            settings, optimizer=optimizer, assembler_decay=decay
         )
     return result
+
+
+def _check_no_decay(settings: SparseSettings) -> None:
+    """Raise SettingsError if a variable is decayed, or the optimizer has no decay."""
+    found = ""
+    if "weight_decay" not in settings.optimizer_value.hyperparameters:
+        found = f"a run of {settings.optimizer_value.name}, which has no weight decay"
+    decayed = [name for name in settings.weight_names if settings.weight_decay_of(name)]
+    if decayed:
+        decay = settings.weight_decay_of(decayed[0])
+        found = f"a run with weight decay {decay:g} of {decayed[0]}"
+    if found:
+        allowed = (
+            "a run without weight decay, of an optimizer that has one; or"
+            " --assembler-decays without a value"
+        )
+        raise SettingsError("trajectory", found, allowed)
 
 
 def train_intervention(

@@ -12,7 +12,7 @@ class HeadlineNumber(NamedTuple):
     """A number of a claim as a headline says it: (its value + added) times scale."""
 
     claim: str
-    index: int = 0
+    place: int = 0
     """Which number of the claim it is"""
     added: float = 0.0
     scale: float = 1.0
@@ -109,7 +109,7 @@ def headline_text(headline: Headline, results: Sequence[ClaimResult]) -> str:
     judged = {result.claim.name: result.numbers for result in results}
     words = {}
     for name, number in headline.numbers.items():
-        interval = judged[number.claim][number.index].estimate.interval
+        interval = judged[number.claim][number.place].estimate.interval
         ends = [(value + number.added) * number.scale for value in interval[1:3]]
         value = (interval.value + number.added) * number.scale
         shown = Interval(value, min(ends), max(ends))

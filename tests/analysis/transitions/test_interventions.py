@@ -132,8 +132,8 @@ def test_the_command(output_of):
     ("base", "changes", "field"),
     [
         ({"norm": "unit-smooth"}, {}, "trajectory"),
-        ({"optimizer": "sgd"}, {}, "trajectory"),
         ({"weight_decay": 0.1}, {}, "trajectory"),
+        ({"decay_of": ("query=0.1",)}, {}, "trajectory"),
         ({}, {"hidden": 8}, "hidden"),
         ({}, {"assembler_decays": (0.0,)}, "assembler_decays"),
     ],
@@ -143,6 +143,15 @@ def test_settings_that_cannot_be_intervened_on_are_refused(base, changes, field)
         interventions.intervention_settings(
             dataclasses.replace(SMALL, **base), **changes
         )
+
+
+def test_decays_are_those_of_the_optimizer_of_the_runs():
+    for name, used in (("sgd", "sgd"), ("adam", "adamw"), ("adamw", "adamw")):
+        settings = dataclasses.replace(SMALL, optimizer=name)
+        result = interventions.intervention_settings(settings, hidden=16)
+        assert result["decay 0.1"].optimizer == used
+        assert result["decay 0.1"].weight_decay_of("assembler") == 0.1
+        assert result["smooth norm"].optimizer == name
 
 
 def test_finetuned_runs_are_not_made_wider(output_of):
