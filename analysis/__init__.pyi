@@ -61,7 +61,6 @@ from .statistics import median_interval as median_interval
 from .statistics import rank_biserial as rank_biserial
 from .statistics import success_mask as success_mask
 from .structures import circles as circles
-from .structures import circularity as circularity
 from .structures import compare_trajectories as compare_trajectories
 from .structures import count_imperfections as count_imperfections
 from .structures import departure_times as departure_times
@@ -77,6 +76,7 @@ from .structures import match_shapes as match_shapes
 from .structures import nearest_circle as nearest_circle
 from .structures import nearest_grid as nearest_grid
 from .structures import nearest_perfect_grid as nearest_perfect_grid
+from .structures import norm_ratio as norm_ratio
 from .structures import on_normalised_time as on_normalised_time
 from .structures import procrustes_distance as procrustes_distance
 from .structures import structure_measures as structure_measures

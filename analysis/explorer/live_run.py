@@ -14,8 +14,8 @@ import numpy as np
 from analysis import panels, progress_measures
 from analysis.structures.circles_and_grids import (
     CIRCLE_RATIO,
-    circularity,
     count_imperfections,
+    norm_ratio,
 )
 from dynamics import networks
 from dynamics.ensemble import create_system
@@ -289,7 +289,7 @@ def embedding_structure(embedding: np.ndarray) -> EmbeddingStructure:
     """The structure of positions (token, axis), on one thread."""
     with numba_threads(1):
         return EmbeddingStructure(
-            min(float(circularity(embedding)), 1e6),
+            min(float(norm_ratio(embedding)), 1e6),
             int(count_imperfections(embedding)),
             len(all_pairs(len(embedding))),
         )

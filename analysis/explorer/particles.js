@@ -126,7 +126,7 @@ class Particles {
   }
 
   // Largest norm of a number over the smallest.
-  circularity() {
+  normRatio() {
     const norms = this.pairs.filter(([i, j]) => i === j).map(([i]) => Math.hypot(this.x[2 * i], this.x[2 * i + 1]));
     return Math.max(...norms) / Math.min(...norms);
   }
@@ -150,7 +150,7 @@ class Particles {
   }
 
   verdict() {
-    if (this.circularity() < CIRCLE_RATIO) return "circle";
+    if (this.normRatio() < CIRCLE_RATIO) return "circle";
     return this.imperfections() <= GRID_FRACTION * this.pairs.length ? "grid" : "neither";
   }
 }

@@ -97,8 +97,8 @@ _TEXT_ON_LIGHT = 0.1
 
 
 def class_colours(n: int) -> np.ndarray:
-    """Colours of N classes, (class, rgb): far apart up to ten, otherwise hues around
-    the circle.
+    """Colours of N classes and of the tokens of the same numbers, (class, rgb): far
+    apart up to ten, otherwise hues around the circle.
 
     Neighbouring hues differ in lightness, too.
     """
@@ -240,8 +240,7 @@ def named_colours(names: Sequence[str]) -> np.ndarray:
 
 
 def sequential_colours(n: int = 256) -> np.ndarray:
-    """Colours of values, or of tokens along the number line, from dark (low) to light
-    (high): (n, rgb)."""
+    """Colours of values from dark (low) to light (high): (n, rgb)."""
     return colormaps["viridis"](np.linspace(0, 1, n))[:, :3]
 
 

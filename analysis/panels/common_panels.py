@@ -23,8 +23,8 @@ from analysis.panels.scene import (
 )
 from analysis.structures.circles_and_grids import (
     CIRCLE_RATIO,
-    circularity,
     count_imperfections,
+    norm_ratio,
 )
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.errors import TrajectoryError
@@ -55,7 +55,7 @@ _MAX_COUNTED_PAIRS = 60_000_000
 """Largest number of comparisons of pair sums, over all frames, for which imperfections
 are counted in every frame."""
 
-_MAX_CIRCULARITY = 1e6
+_MAX_NORM_RATIO = 1e6
 """Circularity that is drawn if a token is at the origin."""
 
 _SMOOTHED_POINTS = 150
@@ -248,12 +248,12 @@ def token_points(
     joined: bool = False,
     values: ArrayFunction = no_values,
 ) -> Points:
-    """Markers of numbered tokens, coloured along the number line. joined: whether a
+    """Markers of numbered tokens, coloured as the classes of their numbers. joined: whether a
     line runs through up to 150. values: their positions at frames, (frame, token, 2)."""
     few = tokens <= MAX_LABELLED_POINTS
     return Points(
         array,
-        colours.sequential_colours(tokens),
+        colours.class_colours(tokens),
         tuple(map(str, range(tokens))),
         size=1.4 if few else min(0.6, 70 / tokens),
         labelled=few,
@@ -267,7 +267,7 @@ def token_note(tokens: int, joined: bool = False) -> str:
     colour = (
         ""
         if tokens <= MAX_LABELLED_POINTS
-        else f"colour: token 0 (dark) to {tokens - 1} (light)"
+        else f"hue: token, from 0 around the circle to {tokens - 1}"
     )
     return join_notes(
         colour,
@@ -501,23 +501,23 @@ def structure_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     tokens, axes = recorded.embedding.shape[1:]
     panels: dict[str, PanelFactory] = {}
     if tokens > 1 and axes > 1:
-        panels["circularity"] = lambda: _circularity_panel(recorded)
+        panels["norm_ratio"] = lambda: _norm_ratio_panel(recorded)
     if recorded.has_residue_tokens and adds_numbers(recorded.data):
         panels["imperfections"] = lambda: _imperfections_panel(recorded)
     return panels
 
 
-def _circularity_panel(recorded: RecordedRun) -> Panel:
+def _norm_ratio_panel(recorded: RecordedRun) -> Panel:
     """Ratio of the largest to the smallest norm, and the threshold of a circle (CA
     algorithm 1)."""
-    ratio = np.minimum(circularity(recorded.embedding), _MAX_CIRCULARITY)
+    ratio = np.minimum(norm_ratio(recorded.embedding), _MAX_NORM_RATIO)
     values = np.stack([ratio, np.full(len(ratio), CIRCLE_RATIO)])
     high = float(np.clip(np.quantile(ratio, 0.9) * 1.3, 4.0, 100.0))
     names = ("largest / smallest norm", f"circle below {CIRCLE_RATIO:g}")
     return curve_panel(
         recorded,
-        "circularity",
-        "circularity",
+        "norm_ratio",
+        "norm ratio",
         values,
         names,
         log=True,

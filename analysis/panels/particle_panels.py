@@ -69,7 +69,7 @@ _MAIN_PANELS = (
     "pair_sums",
     "force",
     "imperfections",
-    "circularity",
+    "norm_ratio",
     "gradient_norm",
 )
 

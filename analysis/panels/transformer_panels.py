@@ -1,7 +1,7 @@
 """Panels of the transformer (ZL, NA): embeddings in the planes of the strongest
 frequencies, attention, correct logits, restricted and excluded loss.
 
-The plane of a frequency k is that of the cosine and the sine component of W_E at k in
+The plane of a frequency k is that of the cosine and the sine component of the embedding at k in
 the last frame, with orthonormal axes. Frequencies are in the order of their power in
 the last logits (`analysis.progress_measures`), which only the task add has. Images show
 at most 120 of the elements, evenly spaced. All values are dimensionless, losses in
@@ -132,7 +132,7 @@ class TransformerPanels(NetworkPanels):
             f"{self.powers[k - 1]:.0%} of the logits' variance; colour: {k} a mod"
             f" {self.n}"
         )
-        title = f"W_E at frequency {k}"
+        title = f"embedding at frequency {k}"
         return common_panels.plane_panel(
             f"frequency_{place + 1}",
             title,
@@ -143,7 +143,7 @@ class TransformerPanels(NetworkPanels):
         )
 
     def norms_panel(self) -> Panel:
-        """Fourier norms of W_E: those of the strongest frequencies, and the largest
+        """Fourier norms of the embedding: those of the strongest frequencies, and the largest
         other one."""
         norms = progress_measures.fourier_norms(self.recorded.embedding[:, : self.n]).T
         others = np.setdiff1d(np.arange(len(norms)), self.strongest - 1)
@@ -155,7 +155,7 @@ class TransformerPanels(NetworkPanels):
         return curve_panel(
             self.recorded,
             "fourier_norms",
-            "Fourier norms of W_E",
+            "Fourier norms of the embedding",
             values,
             names,
             log=False,

@@ -152,7 +152,7 @@ def final_state(trajectory: xr.Dataset, run: int) -> FinalState:
 
 
 def draw_embedding(axes: Axes, run: FinalState, name: str) -> None:
-    """Draw the tokens, numbered and coloured along the number line."""
+    """Draw the tokens, numbered and coloured as classes."""
     embedding = run.weights["embedding"].double().numpy()
     view = run.view._replace(
         origin=run.view.origin / 2

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.panels.colours import colour, sequential_colours, text_colours
+from analysis.panels.colours import class_colours, colour, text_colours
 from analysis.panels.common_panels import MAX_JOINED_POINTS
 from analysis.panels.style import current_style
 from analysis.plots.figure_files import in_style, new_figure
@@ -51,13 +51,13 @@ def draw_tokens(
     mark: float | None = None,
     letters: float | None = None,
 ) -> None:
-    """Draw tokens (token, 2), coloured by number; up to 100 are numbered, up to 150
+    """Draw tokens (token, 2), coloured as classes; up to 100 are numbered, up to 150
     joined by a line.
 
     mark: area of a token in square points; letters: font size of its number. By default
     both fit a panel of 2.4 inches."""
     n = len(points)
-    colours = sequential_colours(n)
+    colours = class_colours(n)
     reach = 1.18 * max(float(np.abs(points).max()), 1e-9)
     axes.set(
         xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[]

@@ -1,11 +1,11 @@
 from .circles_and_grids import CIRCLE_RATIO as CIRCLE_RATIO
 from .circles_and_grids import StructureSummary as StructureSummary
 from .circles_and_grids import circles as circles
-from .circles_and_grids import circularity as circularity
 from .circles_and_grids import count_imperfections as count_imperfections
 from .circles_and_grids import grid_imperfections as grid_imperfections
 from .circles_and_grids import imperfect_pair_sums as imperfect_pair_sums
 from .circles_and_grids import is_circle as is_circle
+from .circles_and_grids import norm_ratio as norm_ratio
 from .circles_and_grids import structure_label as structure_label
 from .circles_and_grids import summarise_structures as summarise_structures
 from .comparison import COMPARISON_COLUMNS as COMPARISON_COLUMNS

@@ -33,7 +33,7 @@ CIRCLE_RATIO = 1.2
 # ------------------------------------------------------------------------------ circles
 
 
-def circularity(embedding: np.ndarray) -> np.ndarray:
+def norm_ratio(embedding: np.ndarray) -> np.ndarray:
     """Largest norm over smallest norm of the tokens' embeddings.
 
     Parameters
@@ -48,8 +48,8 @@ def circularity(embedding: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from analysis.structures import circularity
-    >>> float(circularity(np.array([[1.0, 0.0], [0.0, 2.0]])))
+    >>> from analysis.structures import norm_ratio
+    >>> float(norm_ratio(np.array([[1.0, 0.0], [0.0, 2.0]])))
     2.0
     """
     norms = np.linalg.norm(rescale_by_power_of_two(check_embedding(embedding)), axis=-1)
@@ -58,7 +58,7 @@ def circularity(embedding: np.ndarray) -> np.ndarray:
 
 
 def is_circle(embedding: np.ndarray) -> np.ndarray:
-    """Whether embeddings form a circle about the origin: circularity below 1.2 (CA
+    """Whether embeddings form a circle about the origin: norm ratio below 1.2 (CA
     algorithm 1).
 
     Parameters
@@ -76,7 +76,7 @@ def is_circle(embedding: np.ndarray) -> np.ndarray:
     >>> is_circle(np.array([[[1.0, 0.0], [0.0, 1.1]], [[1.0, 0.0], [0.0, 2.0]]]))
     array([ True, False])
     """
-    return circularity(embedding) < CIRCLE_RATIO
+    return norm_ratio(embedding) < CIRCLE_RATIO
 
 
 def circles(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:

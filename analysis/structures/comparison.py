@@ -29,9 +29,9 @@ from analysis.statistics.ranks import mann_whitney_p_value
 from analysis.statistics.resampling import mean_between_runs, mean_distance_within
 from analysis.structures import embedding_motion
 from analysis.structures.circles_and_grids import (
-    circularity,
     count_imperfections,
     is_circle,
+    norm_ratio,
 )
 from analysis.structures.finite_size import settings_of_size
 from analysis.structures.procrustes import (
@@ -80,7 +80,7 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     xarray.Dataset
         By run of each side, as ``first_...`` (first_run) and ``second_...``
         (second_run), NaN for runs that diverged: `circle`, `imperfections` and
-        `circularity` of the last frame, `departure` (`departure_times`), and
+        `norm_ratio` of the last frame, `departure` (`departure_times`), and
         `from_start`, the shape distance of the last frame from the run's own first
         frame. Imperfections are NaN if tokens are no numbers, or are not added. By side, quantile and
         normalised time, quartiles over runs of `speed`, `displacement` and
@@ -210,7 +210,7 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
     measures = {
         "circle": is_circle(ends),
         "imperfections": count_imperfections(ends) if has_sums else np.nan,
-        "circularity": circularity(ends),
+        "norm_ratio": norm_ratio(ends),
         "departure": np.nan,
         "from_start": np.nan,
     }
@@ -318,7 +318,7 @@ COMPARISON_COLUMNS = (
 
 _BY_RUN = {
     "imperfections": ("imperfections of the others", (0, math.inf)),
-    "circularity": ("largest norm / smallest", (1, math.inf)),
+    "norm_ratio": ("largest norm / smallest", (1, math.inf)),
     "departure": ("departure, fraction of the time", (0, 1)),
     "from_start": ("shape distance from own start", (0, 1)),
 }

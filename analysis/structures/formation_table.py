@@ -46,7 +46,7 @@ def mean_structure_measure(measures: xr.Dataset, name: str, frame: int) -> Inter
     if name == "circle":
         return binomial_interval(int(values.sum()), len(values))
     is_count = name == "imperfections"
-    unlimited = is_count or name == "circularity"
+    unlimited = is_count or name == "norm_ratio"
     return mean_interval(
         values, discrete=is_count, limits=(0, np.inf if unlimited else 1)
     )

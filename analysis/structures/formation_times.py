@@ -35,9 +35,9 @@ from tqdm import tqdm
 
 from analysis.output.results import dimensionless
 from analysis.structures.circles_and_grids import (
-    circularity,
     count_imperfections,
     is_circle,
+    norm_ratio,
 )
 from analysis.structures.embedding_arrays import (
     embedding_variable,
@@ -76,7 +76,7 @@ _RUNS_PER_BLOCK = 10
 
 STRUCTURE_MEASURES: Mapping[str, str] = {
     "circle": "whether it is a circle",
-    "circularity": "largest norm over smallest norm",
+    "norm_ratio": "largest norm over smallest norm",
     "imperfections": "grid imperfections",
     "circle_distance": "distance from the nearest perfect circle",
     "grid_distance": "distance from the nearest grid",
@@ -151,13 +151,13 @@ def structure_measures(
     Returns
     -------
     xarray.Dataset
-        By run and step: `circle`, `circularity`, `imperfections` if the task is
+        By run and step: `circle`, `norm_ratio`, `imperfections` if the task is
         addition, `circle_distance`, up to 23 tokens also `grid_distance`,
         `perfect_distance` and `grid_lines`, and the variables of `embedding_spectrum`;
         NaN in the frames after a run diverged. By
         run and measure, of the last embedding of the run with renamed tokens: `chance`,
         the most extreme value, and `expected`, the mean; NaN for `circle` and
-        `circularity`, which do not depend on names. Coordinate `moment` (step) is the
+        `norm_ratio`, which do not depend on names. Coordinate `moment` (step) is the
         normalised time, NaN for a single frame.
 
     Raises
@@ -253,7 +253,7 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
     >>> find_formation_times(structure_measures(trajectory))["event"].values
     array(['structure', 'circle', 'polygon', 'imperfections', 'frequency'], dtype='<U13')
     """
-    valid = np.isfinite(measures["circularity"].values)
+    valid = np.isfinite(measures["norm_ratio"].values)
     last = valid.shape[1] - 1 - valid[:, ::-1].argmax(axis=1)
     observed_time = measures["moment"].values[last]
     whole = valid[:, -1]
@@ -389,7 +389,7 @@ def _measure_frames(x: np.ndarray) -> dict[str, np.ndarray]:
     (...)."""
     return {
         "circle": is_circle(x).astype(np.float64),
-        "circularity": np.minimum(circularity(x), np.finfo(np.float64).max),
+        "norm_ratio": np.minimum(norm_ratio(x), np.finfo(np.float64).max),
         "imperfections": count_imperfections(x),
         **_label_distances(x),
     }

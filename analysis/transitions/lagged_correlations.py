@@ -45,7 +45,7 @@ MOST_LAGS = 10
 
 MEASURES = ("llc", "sharpness", "noise_scale", "rank", "formation")
 """Measures that are computed at the selected frames. Rank: mean effective rank of the
-layers. Formation: circularity of the embedding."""
+layers. Formation: norm ratio of the embedding."""
 
 
 def compute_measure(
@@ -71,7 +71,7 @@ def compute_measure(
             return spectra["effective_rank"].mean("layer")
         case _:  # formation
             selected = trajectory.isel(step=list(frames))
-            return structures.structure_measures(selected)["circularity"]
+            return structures.structure_measures(selected)["norm_ratio"]
 
 
 def stored_measure(trajectory: xr.Dataset, name: str) -> xr.DataArray | None:

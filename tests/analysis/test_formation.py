@@ -15,9 +15,9 @@ from scipy import stats
 
 from analysis.plots.formation_figure import plot_formation
 from analysis.structures import (
-    circularity,
     count_imperfections,
     formation_times,
+    norm_ratio,
     perfect_grids,
 )
 from analysis.structures.formation_table import (
@@ -212,9 +212,9 @@ def test_chance_levels_are_those_of_renamed_tokens(generator):
         counts = count_imperfections(x[run][np.stack(renamings)])
         levels = measures.sel(measure="imperfections").isel(run=run)
         assert (levels["chance"], levels["expected"]) == (counts.min(), counts.mean())
-    assert measures["chance"].sel(measure=["circle", "circularity"]).isnull().all()
+    assert measures["chance"].sel(measure=["circle", "norm_ratio"]).isnull().all()
     assert_array_equal(measures["imperfections"].isel(step=0), count_imperfections(x))
-    assert_allclose(measures["circularity"].isel(step=0), circularity(x))
+    assert_allclose(measures["norm_ratio"].isel(step=0), norm_ratio(x))
 
 
 def test_structure_measures_of_other_sizes_and_systems():

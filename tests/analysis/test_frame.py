@@ -91,7 +91,7 @@ def test_main_panels_are_larger_and_all_panels_can_be_drawn(frame):
     names = "embedding, pair_sums, descent, imperfections, loss, accuracy; with"
     assert f"panels      {names}" in frame("modular")
     out = frame("modular", "--panels all --out all.png")
-    assert "descent, law, hidden, circularity" in out
+    assert "descent, law, hidden, norm_ratio" in out
     assert "also" not in out
 
 

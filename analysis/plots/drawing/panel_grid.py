@@ -532,8 +532,8 @@ def plot_run(
     --------
     >>> from dynamics import ParticleSettings, simulate
     >>> trajectory = simulate(ParticleSettings(n=5), runs=1, steps=2, progress=False)
-    >>> [axes.get_label() for axes in plot_run(trajectory, step=0, panels=["embedding", "circularity"]).axes]
-    ['0-embedding', '0-circularity']
+    >>> [axes.get_label() for axes in plot_run(trajectory, step=0, panels=["embedding", "norm_ratio"]).axes]
+    ['0-embedding', '0-norm_ratio']
     """
     scene = build_scene(trajectory, run, panels=panels, follow=True)
     grid = PanelGrid([scene], columns=columns, width=width)

@@ -7,8 +7,8 @@ import xarray as xr
 from analysis.reproduction.figures.figure import RunChoice, format_seeds
 from analysis.structures.circles_and_grids import (
     CIRCLE_RATIO,
-    circularity,
     count_imperfections,
+    norm_ratio,
 )
 from dynamics.errors import TrajectoryError
 from dynamics.trajectory.diverged import not_diverged
@@ -56,7 +56,7 @@ class EndStates:
     def __init__(self, trajectory: xr.Dataset) -> None:
         self.places = runs_not_diverged(trajectory)
         last = final_embeddings(trajectory)[self.places]
-        self.ratio = circularity(last)
+        self.ratio = norm_ratio(last)
         self.circle = self.ratio < CIRCLE_RATIO
         self.others = np.flatnonzero(self.circle.all() | ~self.circle)
         """Places of the runs that are no circles; of all runs where all are circles"""

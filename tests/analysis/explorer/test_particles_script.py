@@ -10,7 +10,7 @@ import pytest
 
 from analysis import explorer
 from analysis.explorer import particle_law, story_data
-from analysis.structures import circularity, count_imperfections
+from analysis.structures import count_imperfections, norm_ratio
 from dynamics import ParticleSettings, randomness
 from dynamics.forces import CA, Force
 from dynamics.particles import ParticleSystem
@@ -30,7 +30,7 @@ console.log(JSON.stringify(starts.map((start) => {
     if (step) particles.advance()
     frames.push([...particles.x])
   }
-  return {frames, imperfections: particles.imperfections(), circularity: particles.circularity()}
+  return {frames, imperfections: particles.imperfections(), norm_ratio: particles.normRatio()}
 })))
 """
 
@@ -73,7 +73,7 @@ def test_script_and_system_agree_in_every_step(node, n, fa):
         state.embedding
     ).tolist()
     np.testing.assert_allclose(
-        [run["circularity"] for run in runs], circularity(state.embedding), rtol=1e-9
+        [run["norm_ratio"] for run in runs], norm_ratio(state.embedding), rtol=1e-9
     )
 
 

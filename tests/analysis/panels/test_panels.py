@@ -491,7 +491,7 @@ def test_a_run_under_a_function_that_this_process_lacks_has_no_panels_of_forces(
     config["law"] = [dataclasses.asdict(force) for force in law]
     trajectory.attrs["config_json"] = json.dumps(config)
     names = [panel.name for panel in scene_of(trajectory).panels]
-    assert names[:3] == ["embedding", "pair_sums", "circularity"]
+    assert names[:3] == ["embedding", "pair_sums", "norm_ratio"]
 
 
 def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
@@ -699,9 +699,9 @@ def test_structure_over_time():
     assert_array_equal(count, count_imperfections(trajectory["embedding"].values[0]))
     norms = np.linalg.norm(trajectory["embedding"].values[0], axis=-1)
     assert_allclose(
-        layer(scene, "circularity", Curves).y[0], norms.max(axis=1) / norms.min(axis=1)
+        layer(scene, "norm_ratio", Curves).y[0], norms.max(axis=1) / norms.min(axis=1)
     )
-    assert (layer(scene, "circularity", Curves).y[1] == 1.2).all()
+    assert (layer(scene, "norm_ratio", Curves).y[1] == 1.2).all()
     assert scene.facts["structure"].startswith(("no circle", "circle"))
 
 
@@ -880,7 +880,7 @@ def test_the_note_says_where_curves_leave_the_panel():
 def test_the_circularity_with_a_token_at_the_origin_is_finite():
     trajectory = particles(steps=30)
     trajectory["embedding"][0, :20, 0] = 0
-    panel = one(scene_of(trajectory, panels=["circularity"]), "circularity")
+    panel = one(scene_of(trajectory, panels=["norm_ratio"]), "norm_ratio")
     assert np.isfinite([*panel.y, *panel.layers[0].y.ravel()]).all()
     assert panel.note == "off scale above"
 
@@ -960,7 +960,7 @@ def test_default_panels_of_a_system_without_its_own():
     result = build_default_panels(RecordedRun(trajectory, 1))
     names = [
         "embedding",
-        "circularity",
+        "norm_ratio",
         "imperfections",
         "gradient_norm",
         "update_norm",

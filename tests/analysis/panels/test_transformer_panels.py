@@ -66,7 +66,7 @@ def test_planes_show_circles_undistorted(generator):
     arrays = scene.arrays([20])
     titles = [panel.title for panel in scene.panels]
     for k in (1, 3):
-        places = arrays[PLANES[titles.index(f"W_E at frequency {k}")]][0]
+        places = arrays[PLANES[titles.index(f"embedding at frequency {k}")]][0]
         assert_allclose(np.linalg.norm(places, axis=1), 2, rtol=1e-5)
         turned = np.diff(np.unwrap(np.arctan2(places[:, 1], places[:, 0])))
         assert_allclose(np.abs(turned), 2 * np.pi * k / 7, rtol=1e-4)

@@ -42,7 +42,7 @@ def test_structures_do_not_depend_on_scale(exponent, generator):
     assert_array_equal(
         structures.count_imperfections(scaled), structures.count_imperfections(x)
     )
-    assert_array_equal(structures.circularity(scaled), structures.circularity(x))
+    assert_array_equal(structures.norm_ratio(scaled), structures.norm_ratio(x))
 
 
 def arrangements(n, generator):
@@ -115,7 +115,7 @@ def test_polygons_are_circles_unless_stretched_or_at_the_origin():
     assert structures.is_circle(polygon(17, step=5))
     assert not structures.is_circle(polygon(17) * [1.0, 1.25])
     assert structures.is_circle(polygon(17) * [1.0, 1.15])
-    assert structures.circularity(np.array([[0.0, 0.0], [1.0, 0.0]])) == np.inf
+    assert structures.norm_ratio(np.array([[0.0, 0.0], [1.0, 0.0]])) == np.inf
     assert not structures.is_circle(np.zeros((3, 2)))
 
 
