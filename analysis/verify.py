@@ -95,7 +95,7 @@ def main(options: Options) -> None:
     print("", *texts, sep="\n", file=options.log)
     print(f"\n{reproduction.count_verdicts(results)}", file=options.log)
     if options.csv:
-        output.write_csv(reproduction.claim_result_table(results), options.csv)
+        output.write_table(reproduction.claim_result_table(results), options.csv)
     if options.out or "all" in options.only:
         out = options.out or options.evidence / f"report-{size}.md"
         paths = reproduction.report.write_report(

@@ -16,8 +16,8 @@ class TableOptions:
     """Options of a command that prints a table."""
 
     csv: Path | None = None
-    """CSV file for the table, with full precision; - prints CSV to stdout instead of
-    the table."""
+    """File for the table: .csv has full precision, .tex and .md the printed columns; -
+    prints CSV to stdout instead of the table."""
 
     @property
     def log(self) -> TextIO:

@@ -10,4 +10,4 @@ from .tables import format_table as format_table
 from .tables import interval_columns as interval_columns
 from .tables import make_table as make_table
 from .tables import output_table as output_table
-from .tables import write_csv as write_csv
+from .tables import write_table as write_table

@@ -1,5 +1,5 @@
-"""Tables: one pandas DataFrame, printed for the terminal and written as CSV from the
-same columns.
+"""Tables: one pandas DataFrame, printed for the terminal and written as CSV, LaTeX or
+Markdown from the same columns.
 
 An estimate with a 95% interval takes three columns of the DataFrame: `name`, `name_low`
 and `name_high` (`interval_columns`). Missing values are NaN or None: empty in the CSV,
@@ -80,19 +80,32 @@ def format_table(table: pd.DataFrame, columns: Sequence[Column] | None = None) -
 
     Without `columns`, all columns of the DataFrame are shown under their own names.
     """
-    columns = (
-        [Column(str(name), str(name)) for name in table] if columns is None else columns
-    )
+    columns = _printed_columns(table, columns)
     rows = table.to_dict("records")
     cells = []
-    for column in columns:
-        texts = [_format_cell(column, row) for row in rows]
+    for column, texts in zip(columns, _cell_texts(rows, columns), strict=True):
         width = max(map(len, [column.heading, *texts]))
         words = any(isinstance(row.get(column.name), str) for row in rows)
         align = str.ljust if words else str.rjust
         lines = [column.heading, "-" * width, *texts]
         cells.append([align(line, width) for line in lines])
     return "\n".join("  ".join(line).rstrip() for line in zip(*cells, strict=True))
+
+
+def _printed_columns(
+    table: pd.DataFrame, columns: Sequence[Column] | None
+) -> Sequence[Column]:
+    """The columns, or all of the DataFrame under their own names."""
+    if columns is None:
+        return [Column(str(name), str(name)) for name in table]
+    return columns
+
+
+def _cell_texts(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
+) -> list[list[str]]:
+    """The printed cells of each column."""
+    return [[_format_cell(column, row) for row in rows] for column in columns]
 
 
 def _format_cell(column: Column, row: Mapping[str, Any]) -> str:
@@ -124,13 +137,26 @@ def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or value != value
 
 
-def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write the table to a CSV file, or to the terminal for the path "-". Says if it
-    replaces a file. Raises RecordingError."""
-    exact = dict.fromkeys(table.select_dtypes("float32"), float) | dict.fromkeys(
-        table.select_dtypes(bool), int
-    )
-    text = table.astype(exact).to_csv(index=False, lineterminator="\n")
+def write_table(
+    table: pd.DataFrame, path: Path, columns: Sequence[Column] | None = None
+) -> None:
+    """Write the table to a file, or as CSV to the terminal for the path "-". Says if it
+    replaces a file. Raises RecordingError.
+
+    A name that ends in .tex or .md has the printed `columns` as a table of LaTeX (with
+    the package booktabs) or Markdown; every other one the whole table as CSV."""
+    if path.suffix in PRINTED_FORMATS:
+        columns = _printed_columns(table, columns)
+        texts = _cell_texts(table.to_dict("records"), columns)
+        printed = pd.DataFrame(
+            {
+                column.heading: pd.Series(text, dtype=str)
+                for column, text in zip(columns, texts, strict=True)
+            }
+        )
+        text = PRINTED_FORMATS[path.suffix](printed)
+    else:
+        text = _csv_text(table)
     if str(path) == "-":
         print(text, end="")
         return
@@ -140,6 +166,27 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
         temporary.write_text(text)
 
 
+def _csv_text(table: pd.DataFrame) -> str:
+    exact = dict.fromkeys(table.select_dtypes("float32"), float) | dict.fromkeys(
+        table.select_dtypes(bool), int
+    )
+    return table.astype(exact).to_csv(index=False, lineterminator="\n")
+
+
+def _latex_text(printed: pd.DataFrame) -> str:
+    text = printed.to_latex(index=False, escape=True)
+    return text.replace("±", r"$\pm$")
+
+
+def _markdown_text(printed: pd.DataFrame) -> str:
+    escaped = printed.map(lambda text: text.replace("|", r"\|"))
+    return escaped.to_markdown(index=False, disable_numparse=True) + "\n"
+
+
+PRINTED_FORMATS = {".tex": _latex_text, ".md": _markdown_text}
+"""How the printed columns are written, by the ending of a file's name."""
+
+
 def output_table(
     table: pd.DataFrame,
     columns: Sequence[Column],
@@ -147,14 +194,14 @@ def output_table(
     rows: Any = slice(None),
 ) -> None:
     """Print `rows` (a slice or a mask) of a table under the headings of `columns`; write
-    the whole table as CSV.
+    the whole table as `write_table` does.
 
     If `csv` is "-", only the CSV is printed.
     """
     if str(csv) != "-":
         print("\n" + format_table(table[rows], columns))
     if csv:
-        write_csv(table, csv)
+        write_table(table, csv, columns)
 
 
 # ---------------------------------------------------------------- numbers and intervals

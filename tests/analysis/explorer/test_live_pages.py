@@ -396,7 +396,9 @@ def test_a_live_transformer_has_the_planes_and_logits_of_a_simulation():
     titles = {panel.title: panel.name for panel in scene.panels}
     for k, places in run.strongest_planes(2):
         np.testing.assert_allclose(
-            places, scene.arrays([-1])[titles[f"embedding at frequency {k}"]][0], atol=1e-5
+            places,
+            scene.arrays([-1])[titles[f"embedding at frequency {k}"]][0],
+            atol=1e-5,
         )
     (image,) = scene.arrays([-1], ["correct_logits"]).values()
     total, difference = np.indices((7, 7))

@@ -18,6 +18,7 @@ from analysis.output.tables import (
     interval_columns,
     make_table,
     output_table,
+    write_table,
 )
 
 NAN = math.nan
@@ -92,3 +93,58 @@ def test_no_number_is_printed_as_minus_zero(value, digits):
     table = pd.DataFrame({"x": [value * 10.0**-digits]})
     text = format_table(table, [Column("x", "x", digits=digits)]).splitlines()[-1]
     assert float(text) != 0 or not text.strip().startswith("-")
+
+
+PRINTED = [
+    Column("f_a", "fa"),
+    Column("circles % [95%]", "circles", digits=1, interval="bounds"),
+    Column("imperfections", "imperfections", digits=1, interval="half-width"),
+    Column("note", "note"),
+]
+
+
+def table_of_special_characters():
+    rows = [
+        {
+            "fa": 0.5,
+            **interval_columns("circles", (0.26, 0.1, 0.9)),
+            **interval_columns("imperfections", (34.9, 33.7, 36.1)),
+            "note": "50% & more_or|less",
+        },
+        {
+            "fa": 2,
+            **interval_columns("circles", (math.nan, math.nan, math.nan)),
+            **interval_columns("imperfections", (1.0, 0.5, 1.5)),
+            "note": "",
+        },
+    ]
+    return make_table(rows)
+
+
+def test_the_printed_columns_are_written_as_latex(tmp_path):
+    path = tmp_path / "table.tex"
+    write_table(table_of_special_characters(), path, PRINTED)
+    text = path.read_text()
+    assert text.startswith("\\begin{tabular}")
+    first, second = [line for line in text.splitlines() if line.count(" & ") == 3][1:]
+    assert r"50\% \& more\_or|less" in first
+    assert r"34.9 $\pm$ 1.2" in first
+    assert r"f\_a" in text
+    assert "±" not in text
+    assert second.count("- ") == 2
+
+
+def test_the_printed_columns_are_written_as_markdown(tmp_path, capsys):
+    path = tmp_path / "table.md"
+    table = table_of_special_characters()
+    output_table(table, PRINTED, path)
+    header, line, *rows = path.read_text().splitlines()
+    assert [cell.strip() for cell in header.split("|")[1:-1]] == [
+        column.heading for column in PRINTED
+    ]
+    assert set(line) == set("|:-")
+    assert "0.3 [0.1, 0.9]" in rows[0]
+    assert r"more_or\|less" in rows[0]
+    assert "34.9 ± 1.2" in rows[0]
+    assert len(rows) == len(table)
+    assert "34.9 ± 1.2" in capsys.readouterr().out

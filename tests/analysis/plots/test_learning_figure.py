@@ -104,7 +104,9 @@ def test_the_picture_of_a_transformer_shows_planes_of_frequencies(change, planes
     )
     trajectory = simulate(settings, runs=3, steps=6, record=change.get("record", "all"))
     drawn = plot_learning(trajectory)
-    planes_drawn = [axes for axes in drawn.axes if axes.get_title().startswith("embedding at")]
+    planes_drawn = [
+        axes for axes in drawn.axes if axes.get_title().startswith("embedding at")
+    ]
     assert len(planes_drawn) == planes
     for place, axes in enumerate(planes_drawn, 1):
         expected = build_scene(trajectory, 0, panels=[f"frequency_{place}"]).arrays(
@@ -122,5 +124,6 @@ def test_a_transformer_that_diverged_has_no_planes():
     )
     trajectory["last_step"][:], trajectory["status"][:] = 3, DIVERGED
     assert not any(
-        axes.get_title().startswith("embedding at") for axes in plot_learning(trajectory).axes
+        axes.get_title().startswith("embedding at")
+        for axes in plot_learning(trajectory).axes
     )
