@@ -58,6 +58,8 @@ class Options(PanelOptions):
     step: int = -1
     """Step to draw, or the nearest recorded step if it was not recorded; -1 is the last
     step."""
+    format: Literal["png", "svg", "pdf"] = "png"
+    """Format of the picture without --out, whose ending names it otherwise."""
     selection: FrameSelection = dataclasses.field(default_factory=FrameSelection)
 
     def __post_init__(self) -> None:
@@ -96,7 +98,7 @@ def main(options: Options) -> None:
             "time        units differ; each run is shown after the same fraction of its"
             " length"
         )
-    default = default_picture_path(options, runs, f"-step{step}.png")
+    default = default_picture_path(options, runs, f"-step{step}.{options.format}")
     out = check_picture_path(options.out or default, _FORMATS)
     grid = plots.PanelGrid(
         scenes, names, layout.columns, layout.width, layout.leading, layout.for_print

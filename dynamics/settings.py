@@ -293,7 +293,7 @@ class ParticleSettings:
                 "the one or the other; law=() is CA's law",
             )
         _check_field(self, "step_size", check_real, positive=True)
-        _check_field(self, "n", check_integer, 1, 100_000)
+        _check_field(self, "n", check_integer, 2, 100_000)
         _check_field(
             self, "dim", check_integer, 1, 64
         )  # kernels are unrolled over axes
@@ -666,7 +666,7 @@ class ModularSettings(PairSplit, OptimizerSettings):
                 found = self.embedding_weight_decay
                 raise SettingsError("embedding_weight_decay", found, allowed)
         check_choice("activation", self.activation, tuple(ACTIVATIONS))
-        _check_field(self, "n", check_integer, 1, 1000)
+        _check_field(self, "n", check_integer, 2, 1000)
         _check_field(self, "hidden", check_integer, 1, 100_000)
         _check_field(self, "dim", check_integer, 1, 10_000)
         self._check_split()
@@ -1053,8 +1053,8 @@ class TransformerSettings(PairSplit, OptimizerSettings):
         check_choice(
             "initialisation", self.initialisation, get_args(InitialisationName)
         )
-        low, high = {"symmetric": (1, 6), "dihedral": (1, 500)}.get(
-            self.task, (1, 1000)
+        low, high = {"symmetric": (2, 6), "dihedral": (1, 500)}.get(
+            self.task, (2, 1000)
         )
         _check_field(self, "n", check_integer, low, high)
         for field in ("layers", "heads", "dim"):

@@ -68,6 +68,8 @@ def run_command(
             stream, io.TextIOWrapper
         ):  # neither closed nor replaced by the caller
             stream.reconfigure(errors="backslashreplace")
+    # no command opens a window, and an unknown name would end matplotlib's import
+    os.environ["MPLBACKEND"] = "agg"
     chosen: Any = None
     try:
         with interrupts.interruptible():
@@ -221,7 +223,12 @@ def _wrong_argument(arguments: Sequence[str], options: type) -> SettingsError:
             if not words and str in (kind, *get_args(kind)):
                 allowed += f"; --{option}=-r is one that begins with a minus sign"
             return SettingsError(option, found or "no value", allowed)
-        free += words[count:]
+        more = words[count:]
+        if more and not positional and kind in (int, float, str):
+            found = " ".join(words)
+            allowed = "one value; sims.sweep takes several"
+            return SettingsError(option, found, allowed)
+        free += more
     takes_more = any(get_origin(kind) is tuple for kind in positional.values())
     if len(free) > len(positional) and not takes_more:
         unknown = free[len(positional)]

@@ -26,28 +26,29 @@ _COLOURS = {
     "grid": ("#e9ebed", "#2a3037"),
     "band": ("#e3e7ea", "#30373f"),
     "plateau": ("#9aa5b1", "#7b8794"),
-    "train": ("#243090", "#9cb4fc"),
-    "validation": ("#3c9cc0", "#54f0d8"),
-    "test": ("#3c9cc0", "#54f0d8"),
-    "unseen": ("#e47800", "#fcb460"),
-    "drop": ("#0c54e4", "#9c5418"),
-    "spike": ("#cc0030", "#fc606c"),
-    "rise": ("#845490", "#b46ccc"),
-    "escape": ("#54300c", "#c0b4a8"),
-    "memorisation": ("#3a86ff", "#0a64bf"),
-    "circuit formation": ("#ffb000", "#a65c00"),
-    "cleanup": ("#404040", "#bccdb4"),
-    "decision": ("#783090", "#c078fc"),
-    "first": ("#186cb4", "#60b4fc"),
-    "second": ("#d86c30", "#fc9c54"),
-    "particles": ("#783090", "#c078fc"),
-    "network": ("#249024", "#6ce484"),
-    "successful": ("#0078c0", "#54b4f0"),
-    "failed": ("#d86000", "#fc9048"),
+    "train": ("#243090", "#b4a5ff"),
+    "validation": ("#3c9cc0", "#86f2ff"),
+    "test": ("#3c9cc0", "#86f2ff"),
+    "unseen": ("#e47800", "#ff6000"),
+    "drop": ("#0c54e4", "#3b8bff"),
+    "spike": ("#cc0030", "#ff9b9d"),
+    "rise": ("#845490", "#b4729b"),
+    "escape": ("#54300c", "#ffdb7b"),
+    "memorisation": ("#3a86ff", "#98c2ff"),
+    "circuit formation": ("#ffb000", "#ffcf55"),
+    "cleanup": ("#404040", "#c5f0e6"),
+    "decision": ("#783090", "#c492e1"),
+    "first": ("#186cb4", "#5199ff"),
+    "second": ("#d86c30", "#ff9e7d"),
+    "particles": ("#783090", "#d698ff"),
+    "network": ("#249024", "#479668"),
+    "successful": ("#0078c0", "#6ebbff"),
+    "failed": ("#d86000", "#ff915e"),
 }
 """On white and on a dark background: the colours of a page and its controls, of text,
-of lines by their importance and of bands behind data, then those of meanings. The test
-split has the colour of the validation split, as no system has both."""
+of lines by their importance and of bands behind data, then those of meanings, which
+have nearly the same hue on both. The test split has the colour of the validation split,
+as no system has both."""
 
 PHASES = ("memorisation", "circuit formation", "cleanup")
 """Phases of grokking, which are meanings of colours."""
@@ -69,20 +70,20 @@ _CLASSES = (
         "b478ff",
     ),
     (
-        "a8cca8",
-        "846c84",
-        "e4b430",
-        "c0fcc0",
-        "fc54fc",
-        "24e4fc",
-        "009c0c",
-        "cc00d8",
-        "909ca8",
-        "fce424",
+        "007ec6",
+        "ffc837",
+        "b2fff3",
+        "ff874b",
+        "bcbbff",
+        "a35475",
+        "00e7ae",
+        "9294ff",
+        "db3d00",
+        "bd96b2",
     ),
 )
 """Ten colours for a white and for a dark background, of which any two are at least
-0.15, or 0.11, apart in Oklab for readers with and without each kind of colour
+0.15, or 0.1, apart in Oklab for readers with and without each kind of colour
 blindness. A search chose those with the largest smallest distance."""
 
 _PERMUTATION_LIGHTNESS = 0.03

@@ -34,9 +34,13 @@ _ROW_HEIGHT = 0.29
 PAGE_HEIGHT = 235 / 25.4
 """Largest height of a figure in inches."""
 
-VECTOR_PARAMETERS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
-"""matplotlib's parameters with which a PDF embeds TrueType fonts, and an SVG contains
-text instead of outlines."""
+FILE_PARAMETERS: Any = {
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "text.usetex": False,
+}
+"""matplotlib's parameters with which a PDF embeds TrueType fonts, an SVG contains text
+instead of outlines, and no text is read as TeX, in which f_a and 5% are errors."""
 
 
 def style_parameters() -> Any:
@@ -59,6 +63,7 @@ def style_parameters() -> Any:
         "axes.titlepad": 0.6 * text,
         "figure.titlesize": 1.2 * text,
         "font.family": "DejaVu Sans",
+        "text.usetex": False,
         "lines.linewidth": 0.16 * text,
         "lines.markersize": 0.45 * text,
         "axes.linewidth": 0.08 * text,
@@ -123,7 +128,7 @@ def use_style(name: StyleName, column: bool = False) -> Iterator[Style]:
             "figure.figsize": (style.width, 0.6 * style.width),
             "savefig.dpi": style.dpi,
         }
-        own |= {"figure.constrained_layout.use": True, **VECTOR_PARAMETERS}
+        own |= {"figure.constrained_layout.use": True, **FILE_PARAMETERS}
         with matplotlib.rc_context(style_parameters() | own):
             yield style
 
@@ -339,7 +344,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     RecordingError."""
     path = Path(path)
     suffix = path.suffix[1:].lower()
-    with replace_file(path) as temporary, matplotlib.rc_context(VECTOR_PARAMETERS):
+    with replace_file(path) as temporary, matplotlib.rc_context(FILE_PARAMETERS):
         figure.savefig(temporary, format=suffix, dpi=current_style().dpi)
 
 

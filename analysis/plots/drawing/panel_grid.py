@@ -45,6 +45,7 @@ from analysis.plots.drawing.axes_decoration import (
     text_width,
 )
 from analysis.plots.drawing.film_timeline import nearest_frame
+from analysis.plots.figure_files import FILE_PARAMETERS
 from dynamics.settings import SettingsError
 
 LEFT, TOP, BOTTOM = 34, 19, 17  # margins around the axes of a panel
@@ -302,7 +303,7 @@ class PanelGrid:
         try:
             with (
                 replace_file(path) as temporary,
-                matplotlib.rc_context({"svg.hashsalt": suffix}),
+                matplotlib.rc_context({**FILE_PARAMETERS, "svg.hashsalt": suffix}),
             ):
                 metadata = dict.fromkeys(PICTURE_FORMATS[suffix])
                 self.figure.savefig(

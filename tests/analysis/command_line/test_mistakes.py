@@ -22,7 +22,7 @@ from dynamics import (
 SPARSE = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8)
 VALUES = {
     "sims.particles": (
-        "--fa nan, --fa -1.0, --fa many, --n 0, --dim 1.5, --dim 65, --runs 0, --runs"
+        "--fa nan, --fa -1.0, --fa many, --n 0, --n 1, --dim 1.5, --dim 65, --runs 0, --runs"
         " 9e30, --steps -1, --every 0, --seed -1, --start absent.npy, --step-rule"
         " bogus, --device cuda, --out picture.png"
     ),
@@ -208,9 +208,8 @@ FILES = {
     "n.nc: dimension run: found a single run": "pair_law n.nc --runs 1",
     "five.nc: dimension split: found train alone": "progress five.nc",
     "dimension token: found 7 and 5, expected equal": "compare n.nc five.nc",
-    "dimension token: found 1, expected at least 3": "compare one.nc",
+    "dimension token: found 2, expected at least 3": "compare two.nc",
     "large.nc: n: found 78 with 3081 pairs": "curvature large.nc",
-    "one.nc: n times dim: found 1": "curvature one.nc",
     "x.nc: attribute system: found transformer, expected one of": "curvature x.nc",
     "s.nc: attribute modulus: found 2, expected at least 5": "formation s.nc",
     "text.nc: not a NetCDF file": "compare text.nc, frame text.nc",
@@ -240,7 +239,7 @@ def inputs(tmp_path_factory):
         ("p", ParticleSettings(n=7), {"steps": 12}),
         ("few", ParticleSettings(n=7), {"steps": 3}),
         ("large", ParticleSettings(n=78), {"steps": 1}),
-        ("one", ParticleSettings(n=1, dim=1), {"steps": 1}),
+        ("two", ParticleSettings(n=2, dim=1), {"steps": 1}),
         ("n", ModularSettings(n=7, hidden=6), {"steps": 40}),
         ("nm", ModularSettings(n=7, hidden=6), {"steps": 40, "record": "metrics"}),
         ("five", ModularSettings(n=5, train_share=1.0), {"steps": 40}),

@@ -228,3 +228,17 @@ def test_direction_colours_are_periodic():
     assert_allclose(ring[0], ring[-1], atol=1e-9)
     lab = to_oklab(ring[:-1])
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(lab, 2)) > 0.01
+
+
+def hues(hex_colours):
+    """Hues (radians) and chroma of colours in Oklab."""
+    lab = to_oklab(np.array([to_rgb(code) for code in hex_colours]))
+    return np.arctan2(lab[:, 2], lab[:, 1]), np.hypot(lab[:, 1], lab[:, 2])
+
+
+def test_meanings_have_nearly_the_same_hue_in_light_and_dark():
+    named = {*itertools.chain(*TOGETHER), *colours.PHASES} - {"ink"}
+    light, chroma = hues([colours._COLOURS[name][0] for name in named])
+    dark, _ = hues([colours._COLOURS[name][1] for name in named])
+    turned = np.abs(np.angle(np.exp(1j * (light - dark))))
+    assert turned[chroma > 0.04].max() < np.radians(30)

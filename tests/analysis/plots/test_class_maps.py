@@ -135,8 +135,8 @@ def test_regions_are_connected_and_of_one_class():
 
 
 ODD = {
-    "one token": ({"n": 1, "train_share": 1.0}, {}),
-    "one token, three axes": ({"n": 1, "train_share": 1.0, "dim": 3}, {}),
+    "two tokens": ({"n": 2, "train_share": 1.0}, {}),
+    "two tokens, three axes": ({"n": 2, "train_share": 1.0, "dim": 3}, {}),
     "two tokens, no step": ({"n": 2}, {"steps": 0}),
     "large": ({"n": 59}, {"runs": 1, "steps": 10}),
     "a line, one neuron": ({"hidden": 1, "dim": 1}, {}),
