@@ -2,6 +2,7 @@
 recorded steps, the coordinates and attributes of its file, and the versions of the
 software that computes it."""
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -33,6 +34,7 @@ from dynamics.trajectory.schema import (
     STATUS_MEANINGS,
     VARIABLES,
 )
+from dynamics.version import VERSION
 
 Frames = Mapping[int, Mapping[str, np.ndarray]]
 """Frames by step; each maps the name of a variable to an array (run, ...)."""
@@ -390,12 +392,10 @@ def git_commit() -> str:
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that results depend on; "unknown" for
-    those not installed."""
-    versions = {"python": platform.python_version()}
-    for name in ("training-dynamics", "numpy", "numba", "xarray", "netCDF4", "torch"):
-        try:
+    """Versions of Python and of the packages that results depend on, as far as they are
+    installed."""
+    versions = {"python": platform.python_version(), "training-dynamics": VERSION}
+    for name in ("numpy", "numba", "xarray", "netCDF4", "torch"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "unknown"
     return versions
