@@ -126,6 +126,28 @@ SAVED_IF_CHANGED = {"saved": "if changed"}
 defaults: settings added after files had been written, which keep their names so."""
 
 
+RANDOM = "random"
+"""The setting `start` of runs whose initial values are drawn with their seeds."""
+
+
+class StartSettings:
+    """Settings of a system whose initial values may come from a file."""
+
+    start: str
+    """RANDOM, or a file."""
+    start_step: int
+    """Recorded step of the file, if it is a trajectory."""
+
+    def _check_start(self) -> None:
+        if not isinstance(self.start, str) or not self.start:
+            raise SettingsError("start", self.start, '"random" or the path of a file')
+        _check_field(self, "start_step", check_integer, -1, 2**62)
+        if self.start == RANDOM and self.start_step != 0:
+            raise SettingsError(
+                "start_step", self.start_step, "0 unless start is a trajectory"
+            )
+
+
 def saved_settings(settings: Any) -> dict[str, Any]:
     """The settings as files contain them; they are part of the identity of a run."""
     defaults = {
@@ -144,7 +166,7 @@ def saved_settings(settings: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class ParticleSettings:
+class ParticleSettings(StartSettings):
     """N particles in D dimensions under the pair forces of CA sections 5 and 6. All
     values are dimensionless.
 
@@ -219,7 +241,7 @@ class ParticleSettings:
     temperature: float = dataclasses.field(default=0.0, metadata=SAVED_IF_CHANGED)
     """Temperature T of noise: in each step every coordinate moves by sqrt(2 T step_size)
     times a standard normal number."""
-    start: str = "random"
+    start: str = RANDOM
     """Initial positions: "random" (standard normal, drawn with the seed of the run), or
     a file: a trajectory (.nc; the run with the same seed is used), an array (.npy) of
     shape (token, axis) or (seed, token, axis), or a table (.csv) with one row per
@@ -315,13 +337,7 @@ class ParticleSettings:
                 self.accuracy,
                 "a number from 1e-10 to 0.01, or method direct",
             )
-        if not isinstance(self.start, str) or not self.start:
-            raise SettingsError("start", self.start, '"random" or the path of a file')
-        _check_field(self, "start_step", check_integer, -1, 2**62)
-        if self.start == "random" and self.start_step != 0:
-            raise SettingsError(
-                "start_step", self.start_step, "0 unless start is a trajectory"
-            )
+        self._check_start()
 
 
 @dataclass(frozen=True)
@@ -588,7 +604,22 @@ def changed_settings(settings: Any, changes: Mapping[str, Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class ModularSettings(PairSplit, OptimizerSettings):
+class NetworkSettings(OptimizerSettings, StartSettings):
+    """The optimizer and the initial weights of a network."""
+
+    start: str = dataclasses.field(default=RANDOM, metadata=SAVED_IF_CHANGED)
+    """Initial weights: "random" (from the seed), or a file: a trajectory (.nc) of this
+    system, or arrays (.npz), by variable, of some or all weights."""
+    start_step: int = dataclasses.field(default=0, metadata=SAVED_IF_CHANGED)
+    """Recorded step of the trajectory given as --start; -1 is the last."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_start()
+
+
+@dataclass(frozen=True)
+class ModularSettings(PairSplit, NetworkSettings):
     """A transformer with constant attention that learns addition modulo N (CA sections
     3 and 4), trained on the whole training split at every step. All values are
     dimensionless.
@@ -697,7 +728,7 @@ StartRuns = Literal["seed", "successful"]
 
 
 @dataclass(frozen=True)
-class SparseSettings(OptimizerSettings):
+class SparseSettings(NetworkSettings):
     """The one-layer transformer of VC, which learns the sum modulo p of some tokens of
     a sequence (VC section 2), in mini-batches. The defaults are those of the authors'
     code. All values are dimensionless.
@@ -758,9 +789,9 @@ class SparseSettings(OptimizerSettings):
     output_bias: bool = True
     """Whether the output of the MLP has a bias, as in the authors' code; it has none in
     the paper."""
-    start: str = "random"
-    """Initial weights: "random" (from the seed), or those of a trajectory (.nc) of this
-    system."""
+    start: str = RANDOM
+    """Initial weights: "random" (from the seed), or a file: a trajectory (.nc) of this
+    system, whose embedding may have fewer rows, or arrays (.npz), by variable."""
     start_step: int = 0
     """Recorded step of the trajectory given as start; -1 is its last."""
     start_runs: StartRuns = "seed"
@@ -845,7 +876,11 @@ class SparseSettings(OptimizerSettings):
         for field in ("receptor_biases", "output_bias"):
             if not isinstance(getattr(self, field), bool):
                 raise SettingsError(field, getattr(self, field), "True or False")
-        self._check_start()
+        check_choice("start_runs", self.start_runs, get_args(StartRuns))
+        if self.start_runs != "seed" and not str(start_file(self)).endswith(".nc"):
+            raise SettingsError(
+                "start_runs", self.start_runs, "seed unless start is a trajectory"
+            )
 
     def _check_task(self) -> None:
         _check_field(self, "vocab", check_integer, 2, 10_000)
@@ -866,29 +901,13 @@ class SparseSettings(OptimizerSettings):
             )
         object.__setattr__(self, "positions", places)
 
-    def _check_start(self) -> None:
-        if not isinstance(self.start, str) or not self.start:
-            raise SettingsError(
-                "start", self.start, '"random" or the path of a trajectory'
-            )
-        _check_field(self, "start_step", check_integer, -1, 2**62)
-        check_choice("start_runs", self.start_runs, get_args(StartRuns))
-        if self.start == "random" and self.start_step != 0:
-            raise SettingsError(
-                "start_step", self.start_step, "0 unless start is a trajectory"
-            )
-        if self.start == "random" and self.start_runs != "seed":
-            raise SettingsError(
-                "start_runs", self.start_runs, "seed unless start is a trajectory"
-            )
-
 
 TaskName = Literal["add", "subtract", "multiply", "quadratic", "symmetric", "dihedral"]
 InitialisationName = Literal["zhong", "nanda"]
 
 
 @dataclass(frozen=True)
-class TransformerSettings(PairSplit, OptimizerSettings):
+class TransformerSettings(PairSplit, NetworkSettings):
     """A transformer without layer normalisation that learns a binary operation:
     addition modulo p and others, or the composition in a group. The defaults are those
     of Zhong et al., arXiv 2306.17844 (ZL); those of Nanda et al., arXiv 2301.05217
@@ -1244,14 +1263,14 @@ HASH_SEPARATOR = "#sha256="
 
 def start_file(settings: Any) -> str | None:
     """The start file of settings, without its hash; None if there is none."""
-    start = getattr(settings, "start", "random")
-    return None if start == "random" else start.split(HASH_SEPARATOR)[0]
+    start = getattr(settings, "start", RANDOM)
+    return None if start == RANDOM else start.split(HASH_SEPARATOR)[0]
 
 
 def append_content_hash(start: str, field: str = "start") -> str:
     """FILE#sha256=... for the name of a file; "random", and a name that has a hash,
     unchanged. field: the setting, for error messages. Raises SettingsError."""
-    if start == "random" or re.search(HASH_SEPARATOR + "[0-9a-f]{64}$", start):
+    if start == RANDOM or re.search(HASH_SEPARATOR + "[0-9a-f]{64}$", start):
         return start
     return f"{start}{HASH_SEPARATOR}{file_sha256(Path(start), field)}"
 

@@ -23,11 +23,10 @@ from dynamics import cost_model
 from dynamics.errors import MissingPackage
 from dynamics.settings import (
     SETTINGS_CLASSES,
-    ParticleSettings,
     RecordedSettings,
     Settings,
     SettingsError,
-    SparseSettings,
+    StartSettings,
     append_content_hash,
 )
 from dynamics.settings_checks import check_system_name
@@ -311,7 +310,7 @@ def identify_system(
 def complete_settings(settings: AnySettings) -> AnySettings:
     """The settings as files contain them: with the SHA-256 of the file that a run
     starts from. Raises SettingsError."""
-    if not isinstance(settings, ParticleSettings | SparseSettings):
+    if not isinstance(settings, StartSettings):
         return settings
     return dataclasses.replace(settings, start=append_content_hash(settings.start))
 

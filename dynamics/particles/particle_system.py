@@ -40,7 +40,7 @@ from dynamics.particles.integrator import (
     normalise_blocks,
 )
 from dynamics.particles.pair_list import PairList, group_pairs
-from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.settings import RANDOM, ParticleSettings, SettingsError
 from dynamics.strengths import evaluate
 from dynamics.system import DEFAULT_CLOCK, SYSTEM_KINDS, resolve_device
 from dynamics.tasks import all_pairs
@@ -173,7 +173,7 @@ class ParticleSystem:
         """The state at step 0: normalised initial positions, one run per seed, with the
         norm of the force there."""
         s = self.settings
-        if s.start == "random":
+        if s.start == RANDOM:
             positions = randomness.normal_samples(
                 seeds, "particles/start", (s.n, s.dim)
             )

@@ -9,15 +9,26 @@ import numpy as np
 import xarray as xr
 
 from dynamics import randomness
-from dynamics.initial_conditions import (
-    open_start,
-    start_run_indices,
-    start_step_index,
-)
+from dynamics.initial_conditions import start_step_index
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.settings import SettingsError, SparseSettings, verify_content_hash
+from dynamics.settings import (
+    SettingsError,
+    SparseSettings,
+    start_file,
+    verify_content_hash,
+)
+from dynamics.training.starting_weights import (
+    open_source_run,
+    recorded_weights,
+    source_run_indices,
+)
 from dynamics.trajectory.schema import read_settings
 from dynamics.trajectory.success import successful_runs
+
+
+def is_finetuning(settings: SparseSettings) -> bool:
+    """Whether the initial weights are those of a trajectory."""
+    return str(start_file(settings)).endswith(".nc")
 
 
 def finetuning_weights(
@@ -47,67 +58,45 @@ def finetuning_weights(
     """
     s = network.settings
     name = verify_content_hash(s.start)
-    source = open_start(name)
+    source = open_source_run(name, s)
     before = read_settings(source)
-    if not isinstance(before, SparseSettings):
-        what = f"{name} of the system {before.system}"
-        raise SettingsError("start", what, f"a trajectory of {SparseSettings.system}")
     for field in ("length", "dim", "hidden", "receptor_biases", "output_bias"):
         if getattr(before, field) != getattr(s, field):
             raise SettingsError(
                 field, getattr(s, field), f"{getattr(before, field)}, as in {name}"
             )
-    if s.rows < before.rows:
+    rows = before.rows  # type: ignore[attr-defined]
+    if s.rows < rows:
         field = "table" if s.table else "vocab"
         raise SettingsError(
             field,
             getattr(s, field),
-            f"at least {before.rows}, the rows of the table of {name}",
+            f"at least {rows}, the rows of the table of {name}",
         )
-    runs = source_run_indices(source, s, seeds)
     step = start_step_index(source, s.start_step)
-    weights = {}
-    for variable, dims in network.variables.items():
-        if variable not in source:
-            raise SettingsError(
-                "start",
-                f"{name}, which contains only metrics",
-                "a trajectory with recorded weights",
-            )
-        weights[variable] = (
-            source[variable].transpose("run", "step", *dims).values[runs, step]
-        )
+    if s.start_runs == "successful":
+        runs = successful_run_indices(source, seeds)
+    else:
+        runs = source_run_indices(source, step, seeds)
+    weights = recorded_weights(source, network, runs, step)
     table = randomness.normal_samples(
         seeds, "sparse/new_rows", network.shapes["embedding"]
     ).astype(np.float32)
-    table[:, : before.rows] = weights["embedding"]
+    table[:, :rows] = weights["embedding"]
     return {**weights, "embedding": table}
 
 
-def source_run_indices(
-    source: xr.Dataset, s: SparseSettings, seeds: np.ndarray
-) -> np.ndarray:
-    """The run index in the source for each seed: the run of the same seed, or one of
-    the successful runs in turn.
+def successful_run_indices(source: xr.Dataset, seeds: np.ndarray) -> np.ndarray:
+    """For each seed, the run index in the source of one of the successful runs in turn.
 
     Raises SettingsError.
     """
     seeds = np.asarray(seeds)
-    if s.start_runs == "successful":
-        successful = np.flatnonzero(successful_runs(source))
-        if len(seeds) > len(successful):
-            raise SettingsError(
-                "runs",
-                len(seeds),
-                f"at most {len(successful)}, the successful runs of the source",
-            )
-        return successful[seeds % len(successful)]
-    runs = np.array(start_run_indices(source, seeds), dtype=np.int64)
-    step = source["step"].values[start_step_index(source, s.start_step)]
-    diverged = source["last_step"].values[runs] < step
-    if diverged.any():
-        what = f"a run of seed {seeds[diverged][0]} that diverged before step {step}"
+    successful = np.flatnonzero(successful_runs(source))
+    if len(seeds) > len(successful):
         raise SettingsError(
-            "start", what, "runs that have not diverged, such as the successful runs"
+            "runs",
+            len(seeds),
+            f"at most {len(successful)}, the successful runs of the source",
         )
-    return runs
+    return successful[seeds % len(successful)]

@@ -14,7 +14,7 @@ from dynamics.kernels.simd import LANES_32
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.transformer_network import Transformer
-from dynamics.settings import ModularSettings
+from dynamics.settings import RANDOM, ModularSettings
 from dynamics.system import DEFAULT_CLOCK, SYSTEM_KINDS, SystemKind, resolve_device
 from dynamics.training import (
     cuda_memory,
@@ -23,7 +23,7 @@ from dynamics.training import (
     transformer_backends,
 )
 from dynamics.training.backends import Backend, TorchBackend
-from dynamics.training.finetuning import finetuning_weights
+from dynamics.training.finetuning import finetuning_weights, is_finetuning
 from dynamics.training.run_groups import (
     EnsembleTrainer,
     Trainer,
@@ -34,6 +34,7 @@ from dynamics.training.run_groups import (
     with_moments,
 )
 from dynamics.training.runwise_backend import PORTION_PAIRS
+from dynamics.training.starting_weights import starting_weights
 
 _Network = TypeVar("_Network", ConstantAttention, ClusteringHead, Transformer)
 
@@ -115,7 +116,9 @@ class TrainingSystem(ABC, Generic[_Network]):
 
     def initial_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         """Weights at step 0, (run, *shape) float32."""
-        return self.network.initial(seeds)
+        if self.settings.start == RANDOM:
+            return self.network.initial(seeds)
+        return starting_weights(self.network, self.settings, seeds)
 
     def coords(self) -> dict[str, np.ndarray]:
         """Coordinates of the dimensions in `variables`; empty splits are omitted."""
@@ -300,9 +303,9 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
     cuda_bytes = staticmethod(cuda_memory.sparse_bytes)
 
     def initial_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
-        if self.settings.start == "random":
-            return super().initial_weights(seeds)
-        return finetuning_weights(self.network, seeds)
+        if is_finetuning(self.settings):
+            return finetuning_weights(self.network, seeds)
+        return super().initial_weights(seeds)
 
     def backend(self, seeds: np.ndarray) -> Backend:
         if self.device == "cpu":

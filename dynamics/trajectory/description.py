@@ -336,10 +336,12 @@ def check_same_run(
             **{name: recorded[name] for name in names},
         }
     )
+    here = _comparable({"observers": "{}", **identity})
+    settings_there = json.loads(recorded.get("config_json", "{}"))
     differ = {
-        name: value
-        for name, value in _comparable({"observers": "{}", **identity}).items()
-        if there.get(name) != value
+        name: here.get(name, "default")
+        for name in dict.fromkeys([*here, *settings_there])
+        if there.get(name) != here.get(name)
     }
     if "system" in differ:  # settings of different systems are not compared
         differ = {"system": differ["system"]}
@@ -350,7 +352,7 @@ def check_same_run(
         )
         raise SettingsError("out", what, _OTHERWISE.removeprefix("or "))
     if differ:
-        before = ", ".join(f"{name}={there.get(name)}" for name in differ)
+        before = ", ".join(f"{name}={there.get(name, 'default')}" for name in differ)
         now = ", ".join(f"{name}={value}" for name, value in differ.items())
         raise SettingsError(
             "out", f"{path} with {before}", f"a file with {now}, {_OTHERWISE}"

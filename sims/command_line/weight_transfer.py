@@ -30,7 +30,8 @@ class SparseOriginOptions(OriginOptions):
     start: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """Trajectory whose weights are the initial weights of a new training with a new
     optimizer state. Settings that are not given are those of the trajectory; a larger
-    vocabulary or table adds rows. Default: random weights."""
+    vocabulary or table adds rows. Or arrays (.npz), by variable. Default: random
+    weights."""
     only_successful: bool = False
     """With --from, start only from runs whose final test accuracy is above 0.98."""
     step: int | None = None
@@ -52,12 +53,12 @@ def transfer_defaults(
 
     branch = option_value("branch", arguments)
     source = option_value("from", arguments)
-    if not source:
-        return branch_defaults(options, SparseSettings.system)(arguments)
-    if branch is not None:
+    if source and branch is not None:
         raise SettingsError(
             "branch", branch, "no value together with --from: use only one of the two"
         )
+    if not source or _is_archive(source):
+        return branch_defaults(options, SparseSettings.system)(arguments)
     trajectory = command_line.open_origin(source, SparseSettings.system, "from")
     fresh = {"start": "random", "start_step": 0, "start_runs": "seed"}
     defaults = command_line.options_from_trajectory(options, trajectory, **fresh)
@@ -84,6 +85,11 @@ def transfer_defaults(
     )
 
 
+def _is_archive(source: str | Path) -> bool:
+    """Whether a file of initial weights contains arrays instead of a run."""
+    return Path(source).suffix == ".npz"
+
+
 def _is_larger_table(table: int, arguments: Sequence[str]) -> bool:
     """Whether the table is at least as large as the vocabulary that the arguments
     give."""
@@ -106,7 +112,9 @@ def transfer_settings(
                 "a choice only with a trajectory to start --from",
             )
         return settings
-    step = -1 if origin.step is None else origin.step
+    step = origin.step
+    if step is None:
+        step = 0 if _is_archive(origin.start) else -1
     which: StartRuns = "successful" if origin.only_successful else "seed"
     return dataclasses.replace(
         settings, start=str(origin.start), start_step=step, start_runs=which
