@@ -10,6 +10,7 @@ from .errors import Interrupted as Interrupted
 from .errors import MissingPackage as MissingPackage
 from .errors import RecordingError as RecordingError
 from .errors import TrajectoryError as TrajectoryError
+from .named_conditions import register_condition as register_condition
 from .randomness import random_stream as random_stream
 from .recording.checkpoints import collect_checkpoints as collect_checkpoints
 from .recording.checkpoints import missing_steps as missing_steps
@@ -44,6 +45,7 @@ from .tasks import sample_sequences as sample_sequences
 from .tasks import sparse_sum as sparse_sum
 from .tasks import training_pairs as training_pairs
 from .trajectory.diverged import count_diverged as count_diverged
+from .trajectory.diverged import count_stopped as count_stopped
 from .trajectory.diverged import not_diverged as not_diverged
 from .trajectory.diverged import valid_frames as valid_frames
 from .trajectory.reader import checkpoints as checkpoints

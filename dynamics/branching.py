@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynamics.conditions import Condition, find_condition
 from dynamics.ensemble import (
     RUNS_FOLDER,
     check_differs_from_source,
@@ -18,6 +19,7 @@ from dynamics.ensemble import (
 )
 from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.loop import StepPacer, record_run, restore_state
+from dynamics.named_conditions import FrameTest
 from dynamics.observers import ObservedSystem, Observer, source_digests
 from dynamics.settings import (
     MAX_STEPS,
@@ -27,6 +29,13 @@ from dynamics.settings import (
     changed_settings,
     check_choice,
     check_integer,
+)
+from dynamics.stopping import (
+    NEVER,
+    StoppingState,
+    StoppingSystem,
+    all_running,
+    stop_steps,
 )
 from dynamics.system import EpochClock, State, System
 from dynamics.trajectory.description import (
@@ -40,6 +49,7 @@ from dynamics.trajectory.description import (
     identity_digest,
     run_identity,
 )
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.netcdf import check_trajectory_path
 from dynamics.trajectory.reader import (
     check_file_unchanged,
@@ -68,7 +78,7 @@ def replay(
 
     The computation starts from the last restart state at or before `step`, or from step
     0 if the trajectory was never written to a file. The frames are bitwise identical to
-    the original ones.
+    the original ones; a run that has stopped at a condition stops at the same step.
 
     Parameters
     ----------
@@ -113,10 +123,11 @@ def replay(
     recorder = MemoryRecorder(
         _describe_part(system, identity, seeds, schedule), schedule
     )
+    stopping = StoppingSystem(system, stop_steps(source, seeds))
     return record_run(
-        system,
+        stopping,  # type: ignore[arg-type]
         recorder,
-        lambda received: state_at(source, seeds, step, received),
+        lambda received: stopping.begin(state_at(source, seeds, step, received)),
         progress,
     )
 
@@ -133,9 +144,12 @@ def branch(
     overwrite: bool = False,
     progress: bool = False,
     observe: Mapping[str, Observer] | None = None,
+    condition: str | FrameTest | None = None,
     **changes: Any,
 ) -> xr.Dataset:
     """Continue a recorded run from its exact state at `step` with other settings.
+
+    A run that has stopped before `step` has no such state, and stays as it is.
 
     Parameters
     ----------
@@ -152,6 +166,9 @@ def branch(
         Steps between recorded frames; default: as in the original.
     record, out, overwrite, progress, observe
         As in `simulate`.
+    condition : str or callable, optional
+        Condition at which a run ends before the last step, as the argument `until` of
+        `simulate`. Default: none, also if the original has one.
     **changes
         Settings that differ from those of the original.
 
@@ -193,6 +210,10 @@ def branch(
     )
     if observe:
         identity["observers"] = source_digests(observe)
+    found = None
+    if condition is not None:
+        found = find_condition(condition)
+        identity["until"] = str(found)
     schedule = RecordingSchedule(until, identity["every"], step, system.clock.step)
     return record_branch(
         source,
@@ -207,6 +228,8 @@ def branch(
         overwrite,
         progress,
         observe,
+        condition=found,
+        ends=_stopped_before(source, seeds, step),
     )
 
 
@@ -222,11 +245,14 @@ def record_branch(
     progress: bool,
     observe: Mapping[str, Observer] | None = None,
     run_coords: Mapping[str, np.ndarray] | None = None,
+    condition: Condition | None = None,
+    ends: np.ndarray | None = None,
 ) -> xr.Dataset:
     """The trajectory of runs that begin with a state of other runs; it is read from
     `out` if it is there.
 
-    run_coords: further coordinates (run,). Raises as `branch` does."""
+    run_coords: further coordinates (run,). condition: at which runs end. ends: (run,)
+    steps at which runs have stopped before, or NEVER. Raises as `branch` does."""
     path = None if out is None else check_trajectory_path(out)
     if path is not None:
         check_differs_from_source(path, source.encoding.get("source"))
@@ -237,10 +263,23 @@ def record_branch(
     check_resources(system, len(seeds), schedule, identity["record"], path)
     if observe:
         system = ObservedSystem(system, observe, seeds)
+    begin = first_state
+    if ends is None:
+        ends = all_running(len(seeds))
+    if condition is not None or (ends != NEVER).any():
+        stopping = StoppingSystem(system, ends, condition, schedule)
+        system = stopping  # type: ignore[assignment]
+        begin = lambda received: stopping.begin(first_state(received))  # noqa: E731
     description = _describe_part(system, identity, seeds, schedule)
     description = dataclasses.replace(description, run_coords=run_coords or {})
     recorder = create_recorder(path, description, schedule, identity, overwrite)
-    return record_run(system, recorder, first_state, progress)
+    return record_run(system, recorder, begin, progress)
+
+
+def _stopped_before(source: xr.Dataset, seeds: np.ndarray, step: int) -> np.ndarray:
+    """The steps at which runs have stopped before a step, (run,), or NEVER."""
+    ends = stop_steps(source, seeds)
+    return np.where(ends < step, ends, NEVER)
 
 
 def branch_path(
@@ -248,6 +287,7 @@ def branch_path(
     step: int,
     every: int | None = None,
     record: RecordMode = "all",
+    condition: str | FrameTest | None = None,
     **changes: Any,
 ) -> Path:
     """The default file of a branch of all runs, runs/SYSTEM-HASH.nc. Raises as `branch`
@@ -258,6 +298,8 @@ def branch_path(
     identity = branch_identity(
         system, source, _seeds(source, None), step, every, record
     )
+    if condition is not None:
+        identity["until"] = str(find_condition(condition))
     return RUNS_FOLDER / f"{system.settings.system}-{identity_digest(identity)}.nc"
 
 
@@ -280,7 +322,8 @@ def check_branch_step(source: xr.Dataset, step: int) -> int:
 
 
 def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
-    """The last embedding of every run that has not diverged.
+    """The last embedding of every run that has not diverged; of a run that has stopped
+    at a condition that where it stopped.
 
     If the trajectory contains only metrics, the embedding is computed from the nearest
     restart state.
@@ -312,13 +355,13 @@ def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
         if "embedding" in trajectory
         else replay(trajectory, None, last, last)
     )
-    not_diverged = np.flatnonzero(trajectory["last_step"].values >= last)
+    runs = np.flatnonzero(not_diverged(trajectory))
     final = (
         frames["embedding"]
         .isel(step=-1, drop=True)
         .assign_coords(seed=trajectory["seed"])
     )
-    return final.isel(run=not_diverged).transpose("run", "token", "axis")
+    return final.isel(run=runs).transpose("run", "token", "axis")
 
 
 # --------------------------------------------------------------------------- the source
@@ -406,7 +449,7 @@ def states_at(
             "copies of several states cannot be replayed or branched; replay or branch"
             " the run they are from"
         )
-    system = _recorded_system(source)
+    system = StoppingSystem(_recorded_system(source), stop_steps(source, seeds))
     pacer = StepPacer()
     state = (
         system.initial(seeds)
@@ -422,7 +465,7 @@ def states_at(
                 raise Interrupted(received[0], None, state.step, step)
             with pacer.measure(step - state.step) as number:
                 state = system.advance(state, number)
-        yield state
+        yield state.inner
 
 
 def continued_state(system: System, state: State, seeds: np.ndarray) -> State:
@@ -433,8 +476,12 @@ def continued_state(system: System, state: State, seeds: np.ndarray) -> State:
 
 
 def _nearest_state(
-    system: System, source: xr.Dataset, path: Path, seeds: np.ndarray, step: int
-) -> State:
+    system: StoppingSystem,
+    source: xr.Dataset,
+    path: Path,
+    seeds: np.ndarray,
+    step: int,
+) -> StoppingState:
     """The state at the last restart state at or before a step."""
     check_file_unchanged(source, path)
     with checkpoints(path) as states:
@@ -442,7 +489,7 @@ def _nearest_state(
         at = int(np.searchsorted(saved_steps, step, side="right")) - 1
         nearest = states.isel(checkpoint=at, run=run_indices(states, seeds)).load()
     arrays = {str(name): nearest[name].values for name in nearest.data_vars}
-    return restore_state(system, {"step": saved_steps[at], **arrays})
+    return restore_state(system, {"step": saved_steps[at], **arrays})  # type: ignore
 
 
 # --------------------------------------------------------------------------- the branch

@@ -31,6 +31,7 @@ from dynamics.settings import (
     check_choice,
     check_integer,
 )
+from dynamics.stopping import NEVER, stop_steps
 from dynamics.system import Arrays, State, System
 from dynamics.trajectory.description import RecordingSchedule
 from dynamics.trajectory.schema import read_settings
@@ -106,8 +107,8 @@ def branch_copies(
     xarray.Dataset
         A trajectory whose runs are the copies, with the coordinates `of_run`,
         `from_step`, `displacement` and `copy` (run). Before its step a copy repeats its
-        first frame. A run that has diverged before a step has copies that have
-        diverged, too.
+        first frame. A run that has diverged or stopped before a step has copies that
+        have, too.
 
     Raises
     ------
@@ -133,6 +134,7 @@ def branch_copies(
     perturbation = Perturbation(source, system, table, direction, reshuffle)
     count = len(table.of_run)
     seeds = np.arange(count)
+    stopped = stop_steps(source, source["seed"].values[table.of_run])
     identity = branch_identity(system, source, seeds, first, every, record)
     identity["copies"] = perturbation.digest()
     return record_branch(
@@ -146,6 +148,7 @@ def branch_copies(
         overwrite,
         progress,
         run_coords=table._asdict(),
+        ends=np.where(stopped < table.from_step, stopped, NEVER),
     )
 
 

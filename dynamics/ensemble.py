@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynamics.conditions import Comparison, Condition, find_condition
 from dynamics.external_systems import (
     DivergenceGuard,
     check_first_step,
@@ -19,6 +20,7 @@ from dynamics.external_systems import (
 )
 from dynamics.folders import existing_folder
 from dynamics.loop import record_run
+from dynamics.named_conditions import FrameTest
 from dynamics.observers import ObservedSystem, Observer, source_digests
 from dynamics.settings import (
     MAX_STEPS,
@@ -31,6 +33,7 @@ from dynamics.settings import (
     start_file,
 )
 from dynamics.settings_text import describe_settings, setting_texts
+from dynamics.stopping import StoppingSystem, all_running
 from dynamics.system import (
     SYSTEM_KINDS,
     EpochClock,
@@ -62,7 +65,7 @@ class Ensemble(EnsembleArguments):
 
     Parameters
     ----------
-    settings, runs, seed, steps, every, record, device, backend, observe
+    settings, runs, seed, steps, every, record, device, backend, until, observe
         As in `dynamics.simulate`.
 
     Raises
@@ -82,7 +85,11 @@ class Ensemble(EnsembleArguments):
     {'run': 3, 'step': 21, 'token': 5, 'axis': 2}
     """
 
+    until: str | FrameTest | None = None  # type: ignore[assignment]
     observe: Mapping[str, Observer] | None = dataclasses.field(default=None, hash=False)
+    _condition: Condition | None = dataclasses.field(
+        init=False, repr=False, default=None
+    )
     _observers: str = dataclasses.field(init=False, repr=False, default="")
 
     def __post_init__(self) -> None:
@@ -95,6 +102,11 @@ class Ensemble(EnsembleArguments):
         for name, (low, high) in limits.items():
             number = check_integer(name, getattr(self, name), low, high)
             object.__setattr__(self, name, number)
+        if self.until is not None:
+            condition = find_condition(self.until)
+            object.__setattr__(self, "_condition", condition)
+            if isinstance(condition, Comparison):
+                object.__setattr__(self, "until", str(condition))
         if self.observe:
             object.__setattr__(self, "_observers", source_digests(self.observe))
 
@@ -140,6 +152,8 @@ class Ensemble(EnsembleArguments):
         the defaults, and its size."""
         runs = f"{self.runs} run{'s' if self.runs > 1 else ''} from seed {self.seed}"
         size = f"{runs}, {self.schedule.steps} steps"
+        if self._condition is not None:
+            size += f", until {self._condition}"
         return f"{describe_settings(self.settings)}: {size}"
 
     def code(self) -> str:
@@ -191,6 +205,10 @@ class Ensemble(EnsembleArguments):
             check_first_step(external, seeds[:2])
         if self.observe:
             system = ObservedSystem(system, self.observe, seeds)
+        if self._condition is not None:
+            system = StoppingSystem(  # type: ignore[assignment]
+                system, all_running(self.runs), self._condition, schedule
+            )
         description = describe_run(system, identity, schedule.steps)
         recorder = create_recorder(path, description, schedule, identity, overwrite)
         return record_run(
@@ -212,6 +230,8 @@ class Ensemble(EnsembleArguments):
         identity = run_identity(system, self.runs, self.seed, every, self.record)
         if self._observers:
             identity["observers"] = self._observers
+        if self._condition is not None:
+            identity["until"] = str(self._condition)
         return identity
 
 
@@ -223,12 +243,13 @@ def run_path(
     record: RecordMode = "all",
     device: str = "auto",
     backend: str = "auto",
+    until: str | FrameTest | None = None,
 ) -> Path:
     """Return the default file of an ensemble, `Ensemble.path`.
 
     Parameters
     ----------
-    settings, runs, seed, every, record, device, backend
+    settings, runs, seed, every, record, device, backend, until
         As in `Ensemble`.
 
     Returns
@@ -242,7 +263,9 @@ def run_path(
     >>> str(run_path(ParticleSettings(fa=2.0), runs=100, seed=0))
     'runs/particles-781a98ee2adb.nc'
     """
-    return Ensemble(settings, runs, seed, None, every, record, device, backend).path
+    return Ensemble(
+        settings, runs, seed, None, every, record, device, backend, until
+    ).path
 
 
 # ------------------------------------------------------------------------------- system

@@ -144,11 +144,11 @@ class DivergenceGuard:
             after.inner,
             np.where(held, state.last_step, after.last_step),
             {
-                name: _choose(held, state.frame[name], values)
+                name: choose_rows(held, state.frame[name], values)
                 for name, values in after.frame.items()
             },
             {
-                name: _choose(held, state.arrays[name], values)
+                name: choose_rows(held, state.arrays[name], values)
                 for name, values in after.arrays.items()
             },
         )
@@ -188,7 +188,7 @@ class DivergenceGuard:
         )
 
 
-def _choose(held: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+def choose_rows(held: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Rows of `old` where `held` (run,) is true, rows of `new` elsewhere; `new` if it
     has no run axis."""
     return (

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.system import Arrays, State, System
+from dynamics.trajectory.description import RecordingSchedule
 from dynamics.trajectory.recorder import MemoryRecorder
 
 
@@ -32,7 +33,7 @@ def record_run(
     with deferred_signals() as received, recorder:
         state = _resume_or_begin(system, recorder, lambda: first_state(received))
         with _progress_bar(state.step, schedule.steps, progress) as bar:
-            while state.step < schedule.steps and not received:
+            while not (is_over := _is_over(system, state, schedule)) and not received:
                 stop = schedule.next_stop(state.step)
                 with pacer.measure(stop - state.step) as steps:
                     state = system.advance(state, steps)
@@ -41,7 +42,9 @@ def record_run(
                     recorder.add(state, system)
                 if recorder.part_is_due():
                     recorder.close_part(state, system)
-        if state.step == schedule.steps:
+        if is_over:
+            if state.step < schedule.steps:
+                recorder.end_at(state.step)
             trajectory = recorder.finish(state, system)
         else:
             recorder.close_part(state, system)
@@ -76,6 +79,14 @@ def restore_state(system: System, arrays: Arrays) -> State:
             " this program"
         )
         raise TrajectoryError(message) from None
+
+
+def _is_over(system: System, state: State, schedule: RecordingSchedule) -> bool:
+    """Whether a run has all its steps, or ends before at a condition."""
+    if state.step == schedule.steps:
+        return True
+    has_ended = getattr(system, "has_ended", None)  # of a `StoppingSystem`
+    return has_ended is not None and has_ended(state)
 
 
 def _progress_bar(step: int, steps: int, progress: bool) -> tqdm:

@@ -607,6 +607,8 @@ def changed_settings(settings: Any, changes: Mapping[str, Any]) -> Any:
 class NetworkSettings(OptimizerSettings, StartSettings):
     """The optimizer and the initial weights of a network."""
 
+    system: ClassVar[str]
+
     start: str = dataclasses.field(default=RANDOM, metadata=SAVED_IF_CHANGED)
     """Initial weights: "random" (from the seed), or a file: a trajectory (.nc) of this
     system, or arrays (.npz), by variable, of some or all weights."""
@@ -1250,6 +1252,9 @@ class EnsembleArguments:
     matrix products of each run. auto is the one that a cost model expects to be faster
     for this number of runs. The last bits of a run depend on it, and on nothing else of
     the ensemble."""
+    until: str | None = None
+    """Condition at which a run ends, at a recorded frame before its last step: as in
+    "accuracy.test > .99", or circle. Default: none."""
 
 
 # ---------------------------------------------------------------------------- start files

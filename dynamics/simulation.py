@@ -6,6 +6,7 @@ from pathlib import Path
 import xarray as xr
 
 from dynamics.ensemble import Ensemble
+from dynamics.named_conditions import FrameTest
 from dynamics.observers import Observer
 from dynamics.settings import RecordMode, Settings
 
@@ -24,6 +25,7 @@ def simulate(
     progress: bool = True,
     backend: str = "auto",
     observe: Mapping[str, Observer] | None = None,
+    until: str | FrameTest | None = None,
 ) -> xr.Dataset:
     """Simulate an ensemble of runs and return its trajectory.
 
@@ -66,6 +68,15 @@ def simulate(
         numbers, which becomes the variable NAME (run, step, NAME_0, ...). The functions
         must depend on the frame alone and do not change the run. Their names and their
         source are part of what identifies the run.
+    until : str or callable, optional
+        Condition at which a run ends before its last step. It is tested at every
+        recorded frame, for each run alone: a comparison of a recorded number, such as
+        ``"accuracy.test > .99"``, ``"loss.train < 1e-3"``, ``"gradient_norm.embedding <
+        1e-6"`` or an own scalar quantity of `observe`; the name of a registered
+        condition, such as ``"circle"`` of `analysis.structures`; or a function of a
+        frame, as for `observe`, that returns booleans (run,). A run that has ended has
+        the status "stopped" and repeats its frame at `last_step`; the trajectory ends
+        when no run is left. It is part of what identifies the run.
 
     Returns
     -------
@@ -100,8 +111,16 @@ def simulate(
     ... )
     >>> trajectory["radius"].dims
     ('run', 'step', 'radius_0')
+
+    Each run ends when its force is below 0.7 of a unit:
+
+    >>> trajectory = simulate(
+    ...     ParticleSettings(n=5), runs=3, until="gradient_norm.embedding < 1"
+    ... )
+    >>> trajectory["last_step"].values, trajectory.sizes["step"]
+    (array([0, 0, 0]), 1)
     """
     ensemble = Ensemble(
-        settings, runs, seed, steps, every, record, device, backend, observe
+        settings, runs, seed, steps, every, record, device, backend, until, observe
     )
     return ensemble.simulate(out, overwrite, progress)

@@ -8,6 +8,7 @@ number of tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,11 +24,15 @@ from analysis.structures.embedding_arrays import (
 )
 from analysis.structures.nearest_points import nearest_other_points
 from dynamics.kernels.compiling import cached_kernel, kernel_function
+from dynamics.named_conditions import FrameTest
+from dynamics.settings import Settings, SettingsError
 from dynamics.tasks import all_pairs, modular_sum
 
 CIRCLE_RATIO = 1.2
 """Largest norm over smallest norm below which embeddings form a circle (CA algorithm
 1)."""
+FEWEST_TOKENS = 5
+"""Number of tokens below which embeddings are structured by chance."""
 
 
 # ------------------------------------------------------------------------------ circles
@@ -102,6 +107,22 @@ def circles(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
     {'run': 4, 'step': 5}
     """
     return apply_to_frames(is_circle, trajectory, "circle", "circle")
+
+
+def circle_condition(settings: Settings) -> FrameTest:
+    """The test whether the embedding of a frame is a circle, for runs that end then.
+    Raises SettingsError unless the tokens are at least five numbers modulo N."""
+    n = settings.modulus
+    allowed = f"a system whose tokens are {FEWEST_TOKENS} numbers modulo N or more"
+    if n < FEWEST_TOKENS:
+        raise SettingsError("until", f"circle of {n} tokens", allowed)
+
+    def holds(frame: Mapping[str, np.ndarray]) -> np.ndarray:
+        if "embedding" not in frame:
+            raise SettingsError("until", "circle, without an embedding", allowed)
+        return is_circle(frame["embedding"][:, :n])
+
+    return holds
 
 
 # ------------------------------------------------------------------------ imperfections

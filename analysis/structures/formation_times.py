@@ -35,6 +35,7 @@ from tqdm import tqdm
 
 from analysis.output.results import dimensionless
 from analysis.structures.circles_and_grids import (
+    FEWEST_TOKENS,
     count_imperfections,
     is_circle,
     norm_ratio,
@@ -54,9 +55,6 @@ from dynamics.randomness import random_stream
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import adds_numbers, numbers_modulo
 from dynamics.trajectory.selection import Selection
-
-FEWEST_TOKENS = 5
-"""Smallest number of tokens; random embeddings of fewer have structure by chance."""
 
 RENAMINGS = 99
 """Random renamings of the tokens of an embedding: a measure without structure is more

@@ -10,6 +10,7 @@ from dynamics.settings import RecordedSettings
 from dynamics.trajectory.description import (
     RunDescription,
     describe_origin,
+    final_variables,
     identity_of,
     seeds_of,
 )
@@ -38,4 +39,5 @@ def imported_trajectory(
     seeds = seeds_of(identity)
     description = RunDescription(dims, {}, coords, seeds, 1.0, 0, attrs)
     last_steps = np.full(runs, steps[-1])
-    return description.dataset(frames, steps[-1], last_steps, done=True)
+    ends = final_variables(steps[-1], last_steps, done=True)
+    return description.dataset(frames, ends)

@@ -15,6 +15,7 @@ import xarray as xr
 
 from dynamics.ensemble import RUNS_FOLDER, Ensemble
 from dynamics.errors import TrajectoryError
+from dynamics.named_conditions import FrameTest
 from dynamics.observers import Observer
 from dynamics.settings import (
     RecordMode,
@@ -26,7 +27,7 @@ from dynamics.settings import (
 )
 from dynamics.trajectory.description import check_same_run
 from dynamics.trajectory.reader import checkpoints, open_trajectory
-from dynamics.trajectory.recorder import find_finished_run, remove_merged_parts
+from dynamics.trajectory.recorder import find_finished_run, reaches, remove_merged_parts
 
 MAX_POINTS = 100_000
 """Largest number of points of a sweep."""
@@ -100,7 +101,8 @@ class SweepPoint(NamedTuple):
         with open_trajectory(file) as trajectory, checkpoints(file):
             check_same_run(file, trajectory.attrs, self.identity)
             reached = int(trajectory["step"][-1])
-        if reached != self.steps:
+            is_whole = reaches(trajectory, self.steps)
+        if not is_whole:
             raise TrajectoryError(f"found {reached} of {self.steps} steps")
 
     def remove_parts(self) -> None:
@@ -152,6 +154,7 @@ def sweep_design(
     folder: str | Path = RUNS_FOLDER,
     backend: str = "auto",
     observe: Mapping[str, Observer] | None = None,
+    until: str | FrameTest | None = None,
 ) -> SweepDesign:
     """Return the design of a sweep; all of its points are checked before any is
     computed.
@@ -159,7 +162,7 @@ def sweep_design(
     Parameters
     ----------
     settings, axes, runs, seed, steps, epochs, every, record, device, folder, backend,
-    observe
+    observe, until
         As for `sweep`.
 
     Returns
@@ -202,7 +205,7 @@ def sweep_design(
         if every is not None:
             between = one * check_integer("every", every, 1, 2**53 // one)
         ensemble = Ensemble(
-            varied, runs, seed, last, between, record, device, backend, observe
+            varied, runs, seed, last, between, record, device, backend, until, observe
         ).resolved()
         swept = {name: getattr(varied, name) for name in axes}
         file = path / ensemble.path.name

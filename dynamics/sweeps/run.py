@@ -16,6 +16,7 @@ import xarray as xr
 
 from dynamics.ensemble import RUNS_FOLDER, create_system
 from dynamics.errors import TrajectoryError
+from dynamics.named_conditions import FrameTest
 from dynamics.observers import Observer
 from dynamics.settings import RecordMode, Settings
 from dynamics.sweeps.compute import compute_tasks
@@ -47,6 +48,7 @@ def sweep(
     progress: bool = True,
     backend: str = "auto",
     observe: Mapping[str, Observer] | None = None,
+    until: str | FrameTest | None = None,
 ) -> xr.Dataset:
     """Simulate an ensemble for every combination of settings, and summarise all
     ensembles in one dataset.
@@ -84,6 +86,8 @@ def sweep(
         How the constant-attention network is computed on a CPU, as for `simulate`.
     observe : mapping of str to callable, optional
         Own quantities that the files of the points record, as for `simulate`.
+    until : str or callable, optional
+        Condition at which runs end, as for `simulate`.
 
     Returns
     -------
@@ -117,6 +121,7 @@ def sweep(
         Path(folder).absolute(),
         backend,
         observe,
+        until,
     )
     compute_missing_points(design, scheduler, progress)
     return combine_points(design)
@@ -249,9 +254,10 @@ def _point_summary(point: SweepPoint) -> xr.Dataset:
         raise TrajectoryError(f"{point.path}: does not exist or is not finished")
     with trajectory:
         summary = summarise_trajectory(trajectory)
-    summary["steps"] = xr.DataArray(point.steps)
+        steps = int(trajectory["step"][-1])
+    summary["steps"] = xr.DataArray(steps)
     if point.settings.epoch_steps:
-        summary["epochs"] = xr.DataArray(point.steps / point.settings.epoch_steps)
+        summary["epochs"] = xr.DataArray(steps / point.settings.epoch_steps)
     summary["file"] = xr.DataArray(point.path.name)
     return summary
 

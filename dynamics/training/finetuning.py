@@ -20,7 +20,7 @@ from dynamics.settings import (
 from dynamics.training.starting_weights import (
     open_source_run,
     recorded_weights,
-    source_run_indices,
+    runs_of_seeds,
 )
 from dynamics.trajectory.schema import read_settings
 from dynamics.trajectory.success import successful_runs
@@ -74,10 +74,7 @@ def finetuning_weights(
             f"at least {rows}, the rows of the table of {name}",
         )
     step = start_step_index(source, s.start_step)
-    if s.start_runs == "successful":
-        runs = successful_run_indices(source, seeds)
-    else:
-        runs = source_run_indices(source, step, seeds)
+    runs = source_run_indices(source, s, seeds)
     weights = recorded_weights(source, network, runs, step)
     table = randomness.normal_samples(
         seeds, "sparse/new_rows", network.shapes["embedding"]
@@ -86,12 +83,18 @@ def finetuning_weights(
     return {**weights, "embedding": table}
 
 
-def successful_run_indices(source: xr.Dataset, seeds: np.ndarray) -> np.ndarray:
-    """For each seed, the run index in the source of one of the successful runs in turn.
+def source_run_indices(
+    source: xr.Dataset, s: SparseSettings, seeds: np.ndarray
+) -> np.ndarray:
+    """The run index in the source for each seed: the run of the same seed, or one of
+    the successful runs in turn.
 
     Raises SettingsError.
     """
     seeds = np.asarray(seeds)
+    if s.start_runs == "seed":
+        step = start_step_index(source, s.start_step)
+        return runs_of_seeds(source, step, seeds)
     successful = np.flatnonzero(successful_runs(source))
     if len(seeds) > len(successful):
         raise SettingsError(

@@ -3,6 +3,7 @@ of the same system, or arrays by variable."""
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import xarray as xr
@@ -12,14 +13,23 @@ from dynamics.initial_conditions import (
     start_run_indices,
     start_step_index,
 )
-from dynamics.networks.parameters import NetworkParameters
 from dynamics.settings import NetworkSettings, SettingsError, verify_content_hash
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 
 
+class Network(Protocol):
+    """The variables of a network, and its initial weights."""
+
+    variables: dict[str, tuple[str, ...]]
+    shapes: dict[str, tuple[int, ...]]
+
+    def initial(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
+        """Weights (run, ...) that are drawn with the seeds."""
+
+
 def starting_weights(
-    network: NetworkParameters, settings: NetworkSettings, seeds: np.ndarray
+    network: Network, settings: NetworkSettings, seeds: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Initial weights by variable, (run, ...) float32, of runs with these seeds. Those
     that a file of arrays does not contain are drawn with the seeds.
@@ -29,7 +39,7 @@ def starting_weights(
     if path.suffix == ".nc":
         source = open_source_run(path, settings)
         step = start_step_index(source, settings.start_step)
-        runs = source_run_indices(source, step, seeds)
+        runs = runs_of_seeds(source, step, seeds)
         weights = recorded_weights(source, network, runs, step)
     elif settings.start_step != 0:
         raise SettingsError(
@@ -59,7 +69,7 @@ def open_source_run(path: Path, settings: NetworkSettings) -> xr.Dataset:
 
 
 def recorded_weights(
-    source: xr.Dataset, network: NetworkParameters, runs: np.ndarray, step: int
+    source: xr.Dataset, network: Network, runs: np.ndarray, step: int
 ) -> dict[str, np.ndarray]:
     """The weights of some runs of a trajectory, given by index, at the index of a step.
     Raises SettingsError."""
@@ -76,9 +86,7 @@ def recorded_weights(
     return weights
 
 
-def source_run_indices(
-    source: xr.Dataset, step_index: int, seeds: np.ndarray
-) -> np.ndarray:
+def runs_of_seeds(source: xr.Dataset, step_index: int, seeds: np.ndarray) -> np.ndarray:
     """The run index in the source of the run of each seed. Raises SettingsError."""
     runs = np.array(start_run_indices(source, seeds), dtype=np.int64)
     step = int(source["step"].values[step_index])
@@ -90,7 +98,7 @@ def source_run_indices(
 
 
 def weight_arrays(
-    path: Path, network: NetworkParameters, seeds: np.ndarray
+    path: Path, network: Network, seeds: np.ndarray
 ) -> dict[str, np.ndarray]:
     """The arrays of a file by variable, (run, ...) float32: each is the same for all
     runs, or has a leading axis of seeds. Raises SettingsError."""

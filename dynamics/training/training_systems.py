@@ -217,7 +217,7 @@ class TrainingSystem(ABC, Generic[_Network]):
         return TrainingState(
             step=int(arrays["step"]),
             moments={name: np.array(arrays[name]) for name in self.moment_names},
-            updates=int(arrays["updates"][0]),
+            updates=int(arrays["updates"].max()),  # of runs that go on
             batch_seeds=np.array(arrays.get("batch_seeds", arrays["seeds"])),
             **{name: np.array(arrays[name]) for name in names},
         )

@@ -25,13 +25,14 @@ from dynamics.settings import (
     SettingsError,
     saved_settings,
 )
-from dynamics.system import DEFAULT_CLOCK, EpochClock, System, SystemIdentity
+from dynamics.system import DEFAULT_CLOCK, EpochClock, State, System, SystemIdentity
 from dynamics.trajectory.schema import (
     DIVERGED,
     DONE,
     RUNNING,
     SCHEMA_VERSION,
     STATUS_MEANINGS,
+    STOPPED,
     VARIABLES,
 )
 from dynamics.version import VERSION
@@ -65,10 +66,15 @@ class RecordingSchedule:
 
     def records(self, step: int) -> bool:
         """Whether the frame at this step is kept."""
-        return (step - self.origin) % self.every == 0 or step in (
-            self.first,
-            self.steps,
-        )
+        return self.is_on_grid(step) or step in (self.first, self.steps)
+
+    def is_on_grid(self, step: int) -> bool:
+        """Whether `every` counts this step; the first and the last one need not be."""
+        return (step - self.origin) % self.every == 0
+
+    def next_on_grid(self, step: int) -> int:
+        """The first step after this one that `every` counts."""
+        return self.origin + ((step - self.origin) // self.every + 1) * self.every
 
     def keeps_checkpoint(self, step: int) -> bool:
         """Whether the restart state at this step is kept."""
@@ -76,7 +82,7 @@ class RecordingSchedule:
 
     def next_stop(self, step: int) -> int:
         """The first step after this one at which a frame or a restart state is kept."""
-        frame = self.origin + ((step - self.origin) // self.every + 1) * self.every
+        frame = self.next_on_grid(step)
         return min(self.steps, frame, (step // self.spacing + 1) * self.spacing)
 
 
@@ -99,10 +105,8 @@ class RunDescription:
     )  # further, (run,)
     times: Mapping[int, float] | None = None  # by step, of steps of different sizes
 
-    def dataset(
-        self, frames: Frames, reached: int, last_step: np.ndarray, done: bool
-    ) -> xr.Dataset:
-        """The frames as one dataset, for runs that have reached step `reached`."""
+    def dataset(self, frames: Frames, ends: Mapping[str, np.ndarray]) -> xr.Dataset:
+        """The frames as one dataset, with the `final_variables` of the runs."""
         steps = np.array(list(frames), dtype=np.int64)
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
             name: (
@@ -111,7 +115,7 @@ class RunDescription:
             )
             for name, rest in self.dims.items()
         }
-        variables.update(final_variables(reached, last_step, done))
+        variables.update({name: (("run",), values) for name, values in ends.items()})
         used = {dim for rest in self.dims.values() for dim in rest}
         coords = {
             name: (name, values) for name, values in self.coords.items() if name in used
@@ -203,15 +207,25 @@ def observer_names(system: System) -> Collection[str]:
 
 
 def final_variables(
-    reached: int, last_step: np.ndarray, done: bool
-) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The variables `status` and `last_step` of runs that have reached step
-    `reached`."""
+    reached: int,
+    last_step: np.ndarray,
+    done: bool,
+    stopped: np.ndarray | bool = False,
+) -> dict[str, np.ndarray]:
+    """The variables `status` and `last_step` (run,) of runs that have reached step
+    `reached`; stopped: (run,) whether a run has ended at a condition."""
     status = np.where(last_step < reached, DIVERGED, DONE if done else RUNNING)
+    status = np.where(stopped, STOPPED, status)
     return {
-        "status": (("run",), status.astype(np.int8)),
-        "last_step": (("run",), last_step.astype(np.int64)),
+        "status": status.astype(np.int8),
+        "last_step": last_step.astype(np.int64),
     }
+
+
+def stopped_in(state: State) -> np.ndarray:
+    """Whether each run of a state has stopped at a condition, (run,)."""
+    none: np.ndarray = np.zeros(len(state.last_step), bool)
+    return getattr(state, "stopped", none)
 
 
 def add_variable_attributes(dataset: xr.Dataset) -> xr.Dataset:
@@ -221,7 +235,8 @@ def add_variable_attributes(dataset: xr.Dataset) -> xr.Dataset:
         if variable := VARIABLES.get(str(name)):
             dataset[name].attrs.update(long_name=variable.long_name, units="1")
     dataset["status"].attrs.update(
-        flag_values=np.arange(3, dtype=np.int8), flag_meanings=" ".join(STATUS_MEANINGS)
+        flag_values=np.arange(len(STATUS_MEANINGS), dtype=np.int8),
+        flag_meanings=" ".join(STATUS_MEANINGS),
     )
     return dataset
 
@@ -245,9 +260,10 @@ BRANCH_ATTRIBUTES = ("branched_at", "branch_of")
 """Further attributes of a branch: the step at which it begins, and the digest of the
 run that it begins from."""
 
-OPTIONAL_ATTRIBUTES = (*BRANCH_ATTRIBUTES, "copies", "backend", "observers")
-"""Those of a branch, the states and displacements of its copies as JSON, the backend of a system that has a choice of several, and the
-names and source hashes of observers as JSON."""
+OPTIONAL_ATTRIBUTES = (*BRANCH_ATTRIBUTES, "copies", "backend", "observers", "until")
+"""Those of a branch, the states and displacements of its copies as JSON, the backend of
+a system that has a choice of several, the names and source hashes of observers as JSON,
+and the condition at which runs end."""
 
 FIRST_BACKEND = "simd"
 """The backend of files without the attribute, which were written when there was only
@@ -328,15 +344,16 @@ def check_same_run(
         for name in (*IDENTITY_ATTRIBUTES, *OPTIONAL_ATTRIBUTES)
         if name in recorded
     )
+    absent = {"observers": "{}", "until": ""}
     there = _comparable(
         {
             "config_json": "{}",
             "backend": FIRST_BACKEND,
-            "observers": "{}",
+            **absent,
             **{name: recorded[name] for name in names},
         }
     )
-    here = _comparable({"observers": "{}", **identity})
+    here = _comparable({**absent, **identity})
     settings_there = json.loads(recorded.get("config_json", "{}"))
     differ = {
         name: here.get(name, "default")

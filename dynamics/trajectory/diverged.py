@@ -1,14 +1,17 @@
-"""Which runs and frames of a trajectory are valid: a run that diverged repeats its last
-finite frame to the end."""
+"""Which runs and frames of a trajectory are valid: a run that has diverged, or has
+stopped at a condition, repeats its last frame to the end. The last frame of a run that
+has stopped is its result; that of a run that has diverged is not."""
 
 import numpy as np
 import xarray as xr
 
 from dynamics.settings import RecordedSettings
+from dynamics.trajectory.schema import STOPPED
 
 
 def not_diverged(trajectory: xr.Dataset, step: int | None = None) -> np.ndarray:
-    """Return which runs have not diverged before a step.
+    """Return which runs have not diverged before a step. A run that has stopped at a
+    condition has not.
 
     Parameters
     ----------
@@ -29,7 +32,10 @@ def not_diverged(trajectory: xr.Dataset, step: int | None = None) -> np.ndarray:
     array([ True,  True,  True])
     """
     last = int(trajectory["step"].max()) if step is None else step
-    return trajectory["last_step"].values >= last
+    reached = trajectory["last_step"].values >= last
+    if "status" not in trajectory:
+        return reached
+    return reached | (trajectory["status"].values == STOPPED)
 
 
 def count_diverged(trajectory: xr.Dataset) -> int:
@@ -37,9 +43,14 @@ def count_diverged(trajectory: xr.Dataset) -> int:
     return int((~not_diverged(trajectory)).sum())
 
 
+def count_stopped(trajectory: xr.Dataset) -> int:
+    """The number of runs that have stopped at a condition."""
+    return int((trajectory["status"] == STOPPED).sum())
+
+
 def valid_frames(trajectory: xr.Dataset) -> xr.DataArray:
-    """Return which frames precede the divergence of their run; later ones only repeat
-    the last finite frame.
+    """Return which frames precede the divergence or the stop of their run; later ones
+    only repeat its last frame.
 
     Parameters
     ----------
@@ -82,5 +93,5 @@ def mask_not_finite(trajectory: xr.Dataset) -> tuple[xr.Dataset, dict[str, int]]
 
 def mask_diverged(values: xr.DataArray, trajectory: xr.Dataset) -> xr.DataArray:
     """Replace values (step, and optionally run) by NaN in the frames after a run
-    diverged."""
+    diverged or stopped."""
     return values.where(trajectory["step"] <= trajectory["last_step"])

@@ -30,7 +30,7 @@ from dynamics.trajectory.netcdf import (
     open_group,
     resolve_link,
 )
-from dynamics.trajectory.schema import DIVERGED, DONE, validate_trajectory
+from dynamics.trajectory.schema import DIVERGED, DONE, STOPPED, validate_trajectory
 
 
 def _loaded(path: Path, group: str | None = None) -> xr.Dataset:
@@ -133,8 +133,8 @@ def is_result_file(path: Path) -> bool:
 def _open_ensemble(
     paths: Sequence[Path], thoroughly: bool, pattern: str = "the sequence of files"
 ) -> xr.Dataset:
-    """Several files as one ensemble. A run that has diverged is extended to the last
-    step of the others."""
+    """Several files as one ensemble. A run that has diverged or stopped is extended to
+    the last step of the others."""
     if not paths:
         raise TrajectoryError(f"{pattern}: no such file")
     members = [open_trajectory(path, thoroughly) for path in paths]
@@ -207,7 +207,10 @@ def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dat
     own = member["step"].values
     shared = own[own <= member["last_step"].values.max()]
     if not np.array_equal(own, steps):
-        if (member["status"] != DIVERGED).any() or not np.isin(shared, steps).all():
+        if (
+            not member["status"].isin((DIVERGED, STOPPED)).all()
+            or not np.isin(shared, steps).all()
+        ):
             where = f"step {own[-1]}, but {longest.encoding['source']} at {steps[-1]}"
             how = (
                 "dynamics.truncate_trajectory(dynamics.open_trajectory(FILE),"
@@ -352,7 +355,9 @@ def truncate_trajectory(trajectory: xr.Dataset, steps: int) -> xr.Dataset:
     cut = trajectory.sel(step=slice(None, steps))
     if steps == int(trajectory["step"][-1]):
         return cut
-    status = np.where(cut["last_step"] < steps, cut["status"], DONE).astype(np.int8)
+    ended = cut["last_step"] < steps
+    ended |= (cut["status"] == STOPPED) & (cut["last_step"] == steps)
+    status = np.where(ended, cut["status"], DONE).astype(np.int8)
     cut["status"] = cut["status"].copy(data=status)
     cut["last_step"] = cut["last_step"].copy(data=np.minimum(cut["last_step"], steps))
     return cut.assign_attrs(steps=steps)

@@ -8,6 +8,7 @@ written completely or not at all, by one process at a time
 (`dynamics.trajectory.netcdf`)."""
 
 import contextlib
+import dataclasses
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ from dynamics.trajectory.description import (
     add_variable_attributes,
     check_same_run,
     final_variables,
+    stopped_in,
 )
 from dynamics.trajectory.netcdf import (
     StackedDatasets,
@@ -44,7 +46,7 @@ from dynamics.trajectory.reader import (
     truncate_trajectory,
     unfinished_files,
 )
-from dynamics.trajectory.schema import validate_trajectory
+from dynamics.trajectory.schema import DIVERGED, STOPPED, validate_trajectory
 
 PART_BYTES = 256 << 20
 """Size of the frames in memory above which a part is written."""
@@ -107,7 +109,7 @@ def find_finished_run(
     path: Path, identity: Mapping[str, Any], steps: int
 ) -> xr.Dataset | None:
     """The trajectory at `path`, truncated to `steps` steps; None if it does not exist
-    or is shorter.
+    or is shorter. It may be shorter if all of its runs have ended at a condition.
 
     Raises SettingsError if it belongs to a run with another identity, or has no frame
     at step `steps`."""
@@ -116,9 +118,10 @@ def find_finished_run(
     trajectory = open_trajectory(path)
     check_same_run(path, trajectory.attrs, identity)
     recorded = trajectory["step"].values
-    if recorded[-1] < steps:
+    if not reaches(trajectory, steps):
         trajectory.close()
         return None
+    steps = min(steps, int(recorded[-1]))
     if steps not in recorded:
         allowed = (
             f"a recorded step of {path} (every {identity['every']}), another --out, or"
@@ -127,6 +130,14 @@ def find_finished_run(
         raise SettingsError("steps", f"{steps} steps", allowed)
     remove_merged_parts(path, int(recorded[-1]), identity)
     return truncate_trajectory(trajectory, steps)
+
+
+def reaches(trajectory: xr.Dataset, steps: int) -> bool:
+    """Whether a finished trajectory has `steps` steps, or ends before because all of
+    its runs have ended at a condition or diverged."""
+    ended = np.isin(trajectory["status"].values, (STOPPED, DIVERGED)).all()
+    has_ended = "until" in trajectory.attrs and bool(ended)
+    return has_ended or int(trajectory["step"][-1]) >= steps
 
 
 def remove_merged_parts(path: Path, reached: int, identity: Mapping[str, Any]) -> None:
@@ -207,9 +218,13 @@ class MemoryRecorder:
 
     def finish(self, state: State, system: System) -> xr.Dataset:
         """The trajectory of the run, which ends with this state."""
-        return self.description.dataset(
-            self.frames, state.step, state.last_step, done=True
-        )
+        return self.description.dataset(self.frames, ends_of(state, done=True))
+
+    def end_at(self, step: int) -> None:
+        """End the run at a recorded step, before the last one."""
+        self.schedule = dataclasses.replace(self.schedule, steps=step)
+        attrs = {**self.description.attrs, "steps": step}
+        self.description = dataclasses.replace(self.description, attrs=attrs)
 
 
 class FileRecorder(MemoryRecorder):
@@ -386,9 +401,8 @@ class FileRecorder(MemoryRecorder):
         state."""
         groups = {}
         if self.frames:
-            dataset = self.description.dataset(
-                self.frames, state.step, state.last_step, done and self.complete
-            )
+            ends = ends_of(state, done and self.complete)
+            dataset = self.description.dataset(self.frames, ends)
             places = np.arange(len(self.frames))
             groups[""] = StackedDatasets([(dataset, places)], "step")
         if self.states:
@@ -416,10 +430,9 @@ class FileRecorder(MemoryRecorder):
                 files.enter_context(open_group(path, "checkpoint"))
                 for path in with_states
             ]
+            ends = ends_of(state, self.complete)
             ended = add_variable_attributes(
-                frames[-1].assign(
-                    final_variables(state.step, state.last_step, self.complete)
-                )
+                frames[-1].assign({name: ("run", ends[name]) for name in ends})
             )
             groups = {
                 "": kept_entries([*frames[:-1], ended], "step", self.schedule.records)
@@ -432,6 +445,11 @@ class FileRecorder(MemoryRecorder):
     def merge_states(self, states: list[xr.Dataset]) -> StackedDatasets:
         """The restart states of the finished file, from those of its parts."""
         return kept_entries(states, "checkpoint", self.schedule.keeps_checkpoint)
+
+
+def ends_of(state: State, done: bool) -> dict[str, np.ndarray]:
+    """The variables `status` and `last_step` (run,) of runs in a state."""
+    return final_variables(state.step, state.last_step, done, stopped_in(state))
 
 
 def _check_opens(path: Path) -> None:

@@ -2,8 +2,8 @@
 that a dataset follows it.
 
 Dimensions are identified by name, never by order. NaN never means "missing": a run that
-has diverged repeats its last finite frame after `last_step`, and readers mask those
-frames. docs/guides/trajectory-format.md describes the format."""
+has diverged, or has stopped at a condition, repeats its last frame after `last_step`,
+and readers mask those frames. docs/guides/trajectory-format.md describes the format."""
 
 import json
 from collections.abc import Hashable
@@ -26,8 +26,8 @@ from dynamics.settings import (
 
 SCHEMA_VERSION = 1
 
-RUNNING, DONE, DIVERGED = range(3)
-STATUS_MEANINGS = ("running", "done", "diverged")
+RUNNING, DONE, DIVERGED, STOPPED = range(4)
+STATUS_MEANINGS = ("running", "done", "diverged", "stopped")
 
 
 class VariableSpec(NamedTuple):
@@ -87,7 +87,7 @@ VARIABLES: dict[str, VariableSpec] = {
     },
     "status": VariableSpec(("run",), ("int8",), "state of each run"),
     "last_step": VariableSpec(
-        ("run",), ("int64",), "last step with finite values; later frames repeat it"
+        ("run",), ("int64",), "last step of the run; later frames repeat it"
     ),
     "step": VariableSpec(("step",), ("int64",), "step"),
     "time": VariableSpec(("step",), ("float64",), "sum of the step sizes"),

@@ -12,6 +12,7 @@ import xarray as xr
 from dynamics import cost_model
 from dynamics.branching import branch, branch_path, branch_step
 from dynamics.ensemble import Ensemble
+from dynamics.named_conditions import REGISTERED
 from dynamics.settings import (
     MAX_STEPS,
     ModularSettings,
@@ -21,7 +22,7 @@ from dynamics.settings import (
     check_integer,
 )
 from dynamics.trajectory.description import FIRST_BACKEND
-from dynamics.trajectory.diverged import count_diverged
+from dynamics.trajectory.diverged import count_diverged, count_stopped
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
 from sims.command_line.ensemble_options import EnsembleOptions, OriginOptions
@@ -69,6 +70,9 @@ def run_ensemble(
             reached += f"; the file has {recorded} steps, shown is step {last}"
     runs = trajectory.sizes["run"]
     print(f"trajectory  {path}  ({how}: {runs} runs, {reached})", file=log)
+    if stopped := count_stopped(trajectory):
+        condition = trajectory.attrs.get("until", "a condition of the original")
+        print(f"stopped     {stopped} of {runs} runs: {condition}", file=log)
     return path, trajectory
 
 
@@ -108,7 +112,11 @@ def _prepare_branch(
             allowed = f"{recorded[name]}, as in {origin.branch}"
             raise SettingsError(name, value, allowed)
     before = read_settings(source)
-    options: dict[str, Any] = {"every": ensemble.every, "record": ensemble.record}
+    options: dict[str, Any] = {
+        "every": ensemble.every,
+        "record": ensemble.record,
+        "condition": ensemble.until,
+    }
     changes = {}
     for field in dataclasses.fields(before):
         value = getattr(settings, field.name)
@@ -167,6 +175,15 @@ def open_origin(name: str, system: str, option: str) -> xr.Dataset:
     return trajectory
 
 
+def condition_as_option(condition: str | None) -> str | None:
+    """The value of --until for the attribute of a file; None for a function, which only
+    Python has."""
+    if condition is None:
+        return None
+    name, is_own, _ = condition.partition("@")
+    return None if is_own and name not in REGISTERED else name
+
+
 def options_from_trajectory(
     options: Callable[..., Options], trajectory: xr.Dataset, **changes: Any
 ) -> Options:
@@ -178,5 +195,6 @@ def options_from_trajectory(
         seed=int(attrs["seed"]),
         record=attrs["record"],
         device=attrs["device"],
+        until=condition_as_option(attrs.get("until")),
     )
     return options(settings=settings, ensemble=ensemble)

@@ -3,6 +3,7 @@ read."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from dynamics.trajectory.reader import (
     open_trajectory,
     unfinished_files,
 )
-from dynamics.trajectory.schema import DIVERGED, RUNNING, read_settings
+from dynamics.trajectory.schema import DIVERGED, RUNNING, STOPPED, read_settings
 
 MAX_OPTION = 80
 """Longest option in the list, in characters."""
@@ -96,6 +97,7 @@ def _describe(
     reached = int(trajectory["step"][-1])
     unfinished = unfinished_files(path)
     diverged = int((trajectory["status"] == DIVERGED).sum())
+    stopped = int((trajectory["status"] == STOPPED).sum())
     if unfinished:
         with open_group(unfinished[-1], thoroughly=check) as newest:
             attrs = newest.attrs
@@ -103,6 +105,7 @@ def _describe(
     status = "done" if (trajectory["status"] != RUNNING).all() else "incomplete"
     status = "running" if running else "interrupted" if unfinished else status
     status += f", {diverged} diverged" if diverged else ""
+    status += f", {stopped} stopped" if stopped else ""
     steps = int(attrs["steps"])
     progress = str(steps) if reached == steps else f"{reached} of {steps}"
     runs = attrs["runs"]
@@ -133,6 +136,8 @@ def _changed_options(attrs: dict[str, object], settings: Settings) -> str:
         words.append(f"--every {attrs['every']}")
     if attrs["record"] != "all":
         words.append(f"--record {attrs['record']}")
+    if "until" in attrs:
+        words.append(f"--until {shlex.quote(str(attrs['until']))}")
     if "derived" in attrs:
         words.append(f"({attrs['derived']})")
     if "branched_at" in attrs:

@@ -14,14 +14,14 @@ import xarray as xr
 from analysis.output.results import check_result_path
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import UNBOUNDED, mean_interval
-from analysis.structures.formation_times import FEWEST_TOKENS
+from analysis.structures.circles_and_grids import FEWEST_TOKENS
 from analysis.structures.structure_tables import STRUCTURE_COLUMNS, structure_columns
 from dynamics.branching import final_embedding
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import check_trajectory_path
 from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.schema import DIVERGED, numbers_modulo
+from dynamics.trajectory.schema import DIVERGED, STOPPED, numbers_modulo
 
 if TYPE_CHECKING:
     from dynamics.sweeps.design import SweepDesign
@@ -68,9 +68,10 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
             row |= interval_columns(
                 f"{part}_{metric}", mean_interval(column, limits=limits)
             )
-        rows.append(
-            {**row, "diverged": int(diverged.sum()), "file": str(point["file"].values)}
-        )
+        row["diverged"] = int(diverged.sum())
+        if (result["status"] == STOPPED).any():
+            row["stopped"] = int((point["status"] == STOPPED).sum())
+        rows.append({**row, "file": str(point["file"].values)})
     return rows
 
 
@@ -117,6 +118,7 @@ def sweep_table_columns(result: xr.Dataset, names: Container[str]) -> list[Colum
         *structures,
         *measures,
         Column("diverged", "diverged"),
+        *([Column("stopped", "stopped")] if "stopped" in names else []),
         Column("file", "file"),
     ]
 
