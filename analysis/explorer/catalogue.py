@@ -31,12 +31,12 @@ from analysis.transitions.loss_events import (
 from dynamics.errors import TrajectoryError
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
-from dynamics.trajectory.schema import DIVERGED, RUNNING
+from dynamics.trajectory.schema import DIVERGED, RUNNING, STOPPED
 
 RESULT_ANALYSES = ("circuits", "events", "fate")
 """Analyses whose results are read if their files are beside the trajectory."""
 
-_UNFINISHED = {DIVERGED: "diverged", RUNNING: "running"}
+_UNFINISHED = {DIVERGED: "diverged", RUNNING: "running", STOPPED: "stopped"}
 """Names of the statuses of runs that are not done."""
 
 
@@ -48,7 +48,7 @@ class RunEntry:
     """Index along `run`"""
     seed: int
     status: str
-    """done, running or diverged"""
+    """done, running, diverged or stopped"""
     accuracy: float | None = None
     loss: float | None = None
     successful: bool | None = None
@@ -242,8 +242,8 @@ _COLUMNS = (
 
 def run_table_lines(entries: Sequence[RunEntry]) -> list[str]:
     """A header and a line per run, in columns of equal width; columns without values
-    are left out. The last one has the status of a run that is not done, or its
-    structure or circuit."""
+    are left out. The last one has the status of a run that is running or diverged, or
+    its structure or circuit."""
     columns = []
     for title, name, form in _COLUMNS:
         values = [getattr(entry, name) for entry in entries]
@@ -254,7 +254,8 @@ def run_table_lines(entries: Sequence[RunEntry]) -> list[str]:
     ends = []
     for entry in entries:
         kinds = filter(None, (entry.structure, entry.circuit))
-        ends.append(" ".join(kinds) if entry.status == "done" else entry.status)
+        has_end = entry.status in ("done", "stopped")
+        ends.append(" ".join(kinds) if has_end else entry.status)
     columns.append(["end" if any(ends) else "", *ends])
     return [" ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 

@@ -17,7 +17,7 @@ Variables = Mapping[str, str | tuple[tuple[str, ...], str]]
 def valid_jobs(trajectory: xr.Dataset, frames: Sequence[int]) -> list[tuple[int, int]]:
     """The run and the place in `frames` of each frame in which its run has not
     diverged."""
-    valid = valid_frames(trajectory).values[:, list(frames)]
+    valid = valid_frames(trajectory, frames).values
     return [(run, place) for run, place in np.argwhere(valid).tolist()]
 
 

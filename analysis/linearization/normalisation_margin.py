@@ -116,7 +116,7 @@ def measure_normalisation_margins(
         "sequences",
         quiet,
     )
-    here = valid[:, frames]
+    here = valid_frames(trajectory, frames).values
     moves = np.pad(valid, ((0, 0), (0, 1)))[:, np.asarray(frames) + 1]
 
     weights = {

@@ -87,7 +87,7 @@ def loss_barriers(
     ('pair',)
     """
     check_integer("points", points, 3, 100_001)
-    runs = np.flatnonzero(valid_frames(trajectory).values[:, frame])
+    runs = np.flatnonzero(valid_frames(trajectory, [frame]).values)
     if len(runs) < 2:
         raise SettingsError("runs", len(runs), "two or more that have not diverged")
     units = HIDDEN_UNITS.get(trajectory.attrs["system"]) if units is None else units

@@ -167,8 +167,8 @@ def loss_landscape(
     model = training_model(trajectory, run, functions)
     if model.size < 2:
         raise SettingsError("model", "one parameter", "two or more, for a plane")
-    valid = valid_frames(trajectory).values[run]
-    frames = [frame for frame in frames if valid[frame]]
+    valid = valid_frames(trajectory, list(frames)).values[run]
+    frames = [frame for frame, is_valid in zip(frames, valid, strict=True) if is_valid]
     least = {"trajectory": 3, "frames": 3, "random": 1}[plane]
     if len(frames) < least or (plane == "frames" and len(frames) > 3):
         allowed = {"trajectory": "three or more", "frames": "three", "random": "one"}

@@ -150,7 +150,7 @@ def weight_spectra(
 
 def _matrices(trajectory: xr.Dataset, frame: int) -> list[np.ndarray]:
     """The layers at a frame, (run, row, column) each; NaN where a run has diverged."""
-    is_valid = valid_frames(trajectory).values[:, frame, None, None]
+    is_valid = valid_frames(trajectory, [frame]).values[..., None]
     matrices = []
     for weights in weight_arrays(trajectory).values():
         values = weights.isel(step=frame).values.astype(np.float64)

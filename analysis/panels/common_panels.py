@@ -108,7 +108,7 @@ class RecordedRun:
         count = int(np.searchsorted(steps, self.last_step, side="right"))
         if count == 0:
             raise TrajectoryError(
-                f"run {run}: diverged at step {self.last_step}, before the first frame"
+                f"run {run}: ended at step {self.last_step}, before the first frame"
             )
         self.steps = steps[:count].astype(np.int64)
         self.data = trajectory.isel(run=[run], step=slice(0, count))

@@ -49,7 +49,7 @@ from dynamics.settings import (
     check_integer,
 )
 from dynamics.settings_text import describe_settings
-from dynamics.trajectory.schema import DIVERGED, RUNNING
+from dynamics.trajectory.schema import DIVERGED, RUNNING, STOPPED
 
 PANEL_BUILDERS: dict[str, str | Callable[[RecordedRun], RunPanels]] = {
     SparseSettings.system: "build_sparse_panels",
@@ -200,13 +200,14 @@ def _run_facts(recorded: RecordedRun) -> dict[str, str]:
 
 
 def _run_status(recorded: RecordedRun) -> str:
-    """Whether a run is running, done or diverged, and when it diverged."""
+    """Whether a run is running, done, diverged or stopped, and when it diverged or
+    stopped."""
     state = int(recorded.data["status"].values[0])
+    moment = f"{recorded.unit} {recorded.last_step / recorded.epoch_steps:.4g}"
     if state == DIVERGED:
-        return (
-            f"diverged after {recorded.unit}"
-            f" {recorded.last_step / recorded.epoch_steps:.4g}"
-        )
+        return f"diverged after {moment}"
+    if state == STOPPED:
+        return f"stopped at {moment}"
     return "running" if state == RUNNING else "done"
 
 

@@ -28,6 +28,7 @@ from dynamics.networks.from_trajectory import constant_attention_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, modular_training_mask
+from dynamics.trajectory.schema import DIVERGED, STOPPED
 
 _MAX_RUNS = 6
 _COLUMNS = 2
@@ -455,9 +456,12 @@ def _figure_note(trajectory: xr.Dataset, drawn_runs: int) -> str:
 
 
 def _run_name(trajectory: xr.Dataset, run: int) -> str:
-    """The seed of a run, and the last step before it diverged."""
+    """The seed of a run, and the last step before it diverged or stopped."""
     seed = int(trajectory["seed"][run])
     last = int(trajectory["last_step"][run])
+    status = int(trajectory["status"][run])
+    if status == STOPPED:
+        return f"seed {seed}, stopped at step {last}"
     return f"seed {seed}" + (
-        f", diverged after step {last}" if last < int(trajectory["step"][-1]) else ""
+        f", diverged after step {last}" if status == DIVERGED else ""
     )

@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from analysis.panels.colours import MAX_NAMED_LAYERS, named_colours
 from analysis.panels.common_panels import evenly_spaced_indices
 from analysis.statistics.survival import SurvivalCurve
-from dynamics.trajectory.diverged import count_diverged, mask_diverged
+from dynamics.trajectory.diverged import count_diverged, count_stopped, mask_diverged
 
 _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
 """Widths relative to that of other splits; the widest is drawn first, so that curves
@@ -132,13 +132,15 @@ def set_log_loss_axis(axes: Axes, losses: np.ndarray) -> np.ndarray:
 def curves_caption(trajectory: xr.Dataset) -> str:
     """Caption that explains the lines and the bands."""
     runs = trajectory.sizes["run"]
-    diverged = count_diverged(trajectory)
+    counts = {
+        "diverged": count_diverged(trajectory),
+        "stopped": count_stopped(trajectory),
+    }
+    ends = [f"{count} {word}" for word, count in counts.items() if count]
     if runs == 1:
-        return f"one run{', diverged' if diverged else ''}"
-    return (
-        f"{runs} runs{f' ({diverged} diverged)' if diverged else ''}: median, band of"
-        " quartiles"
-    )
+        return ", ".join(["one run", *(word for word in counts if counts[word])])
+    words = f" ({', '.join(ends)})" if ends else ""
+    return f"{runs} runs{words}: median, band of quartiles"
 
 
 def largest_layers(sizes: np.ndarray) -> np.ndarray:

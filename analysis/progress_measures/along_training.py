@@ -141,7 +141,7 @@ def measure_progress(
         learned = unknown_times(trajectory)
     at = selected_frames(trajectory, frames, least=1 if own or single else 2)
     all_valid = valid_frames(trajectory).values
-    valid = all_valid[:, at]
+    valid = valid_frames(trajectory, at).values
     lasts = all_valid.sum(axis=1) - 1
     seeds = trajectory["seed"].values
     runs = []

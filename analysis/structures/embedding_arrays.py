@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.statistics.division import ratio
+from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import check_variable_recorded
 
 
@@ -78,7 +79,7 @@ def apply_to_frames(
     if isinstance(trajectory, xr.Dataset) and {"last_step", "step"} <= set(
         trajectory.variables
     ):
-        valid = trajectory["step"] <= trajectory["last_step"]
+        valid = valid_frames(trajectory)
         values = values if valid.all() else values.where(valid)
     return values.rename(name).assign_attrs(long_name=long_name, units="1")
 

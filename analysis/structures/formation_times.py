@@ -19,7 +19,8 @@ in one run of a hundred. A structure has formed if the following holds in the la
 
 The others form when the measure last falls to half-way between its values in the first
 and the last frame, interpolated linearly between frames. A run in which a structure has not
-formed, or that has diverged, is censored at its last frame. Time is normalised: 0 at
+formed, or that has diverged, is censored at its last frame; that of a run that has
+stopped at a condition is where it stopped. Time is normalised: 0 at
 the first frame of the trajectory, 1 at its last. A single frame has no times. All
 values are dimensionless."""
 
@@ -52,7 +53,11 @@ from analysis.structures.nearest_structures import (
 )
 from dynamics.errors import TrajectoryError
 from dynamics.randomness import random_stream
-from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.diverged import (
+    not_diverged,
+    stopped_runs,
+    valid_frames,
+)
 from dynamics.trajectory.schema import adds_numbers, numbers_modulo
 from dynamics.trajectory.selection import Selection
 
@@ -178,7 +183,9 @@ def structure_measures(
         selection = Selection(every=selection)
     frames = selection.frame_indices(trajectory)
     embedding = embedding.isel(step=frames).transpose("run", "step", "token", "axis")
-    valid = valid_frames(trajectory.isel(step=frames))
+    valid = _frames_to_the_end(trajectory, frames)
+    lasts = valid.shape[1] - 1 - valid[:, ::-1].argmax(axis=1)
+    steps = trajectory["step"].values
     starts = range(0, embedding.sizes["run"], _RUNS_PER_BLOCK)
     blocks = [
         _measure_frames(
@@ -189,7 +196,7 @@ def structure_measures(
         )
     ]
     result = embedding_spectrum(
-        xr.Dataset({"embedding": embedding, "last_step": trajectory["last_step"]})
+        xr.Dataset({"embedding": embedding, "last_step": ("run", steps[frames[lasts]])})
     )
     for name in blocks[0]:
         values = np.concatenate([block[name] for block in blocks])
@@ -202,16 +209,20 @@ def structure_measures(
     if not adds_numbers(trajectory):
         result = result.drop_vars("imperfections")
     names = [name for name in STRUCTURE_MEASURES if name in result]
-    last = np.array([np.flatnonzero(of_run)[-1] for of_run in valid.values])
-    ends = embedding.values[np.arange(len(last)), last]
+    ends = embedding.values[np.arange(len(lasts)), lasts]
     chance, expected = _chance_levels(ends, names)
     time = trajectory["time"].values[frames]
     duration = time[-1] - time[0]
     normalised_time = (time - time[0]) / (duration or np.nan)
+    last_frames = valid_frames(trajectory).values.sum(axis=1) - 1
+    end_frames = np.minimum(frames[lasts], np.maximum(last_frames, 0))
+    end_time = (trajectory["time"].values[end_frames] - time[0]) / (duration or np.nan)
     coords = {
         "step": embedding["step"],
         "seed": ("run", trajectory["seed"].values),
         "moment": ("step", normalised_time, dimensionless("normalised time")),
+        "end": ("run", end_time, dimensionless("normalised time of the run's end")),
+        "diverged": ("run", ~not_diverged(trajectory)),
         "measure": names,
     }
     return result.assign_coords(coords).assign(
@@ -251,10 +262,9 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
     >>> find_formation_times(structure_measures(trajectory))["event"].values
     array(['structure', 'circle', 'polygon', 'imperfections', 'frequency'], dtype='<U13')
     """
-    valid = np.isfinite(measures["norm_ratio"].values)
-    last = valid.shape[1] - 1 - valid[:, ::-1].argmax(axis=1)
-    observed_time = measures["moment"].values[last]
-    whole = valid[:, -1]
+    observed_time = measures["end"].values
+    whole = ~measures["diverged"].values
+    until_the_end = _with_ends_repeated(measures)
     events = [
         name
         for name, event in FORMATION_EVENTS.items()
@@ -265,10 +275,12 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
     if whole.any():
         for row, name in enumerate(events):
             event = FORMATION_EVENTS[name]
-            formation = event.find(measures.isel(run=whole), event.measure)
+            formation = event.find(until_the_end.isel(run=whole), event.measure)
             formed[row, whole] = formation.formed
             formation_time[row, whole] = np.where(
-                formation.formed, formation.time, observed_time[whole]
+                formation.formed,
+                np.minimum(formation.time, observed_time[whole]),
+                observed_time[whole],
             )
     dims = ("event", "run")
     about = dimensionless(
@@ -283,6 +295,34 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
         ),
     }
     return xr.Dataset(data, {"event": events, "seed": ("run", measures["seed"].values)})
+
+
+def _frames_to_the_end(trajectory: xr.Dataset, frames: np.ndarray) -> np.ndarray:
+    """Which of some frames are valid, (run, frame) bool; for a run that has stopped, with
+    the first one that repeats the frame where it stopped."""
+    valid = valid_frames(trajectory, frames).values
+    later = np.pad(valid, ((0, 0), (1, 0)), constant_values=True)[:, :-1]
+    stopped = stopped_runs(trajectory).values
+    at_end = (
+        trajectory["step"].values[frames] == trajectory["last_step"].values[:, None]
+    )
+    repeats = later & ~valid & ~at_end.any(axis=1)[:, None]
+    result: np.ndarray = valid | (repeats & stopped[:, None])
+    return result
+
+
+def _with_ends_repeated(measures: xr.Dataset) -> xr.Dataset:
+    """The measures of runs, with the last ones in all frames after a run has ended."""
+    valid = np.isfinite(measures["norm_ratio"].values)
+    last = valid.shape[1] - 1 - valid[:, ::-1].argmax(axis=1)
+    frames = np.minimum(np.arange(valid.shape[1]), last[:, None])
+    result = measures.copy()
+    for name, values in measures.data_vars.items():
+        if values.dims[:2] == ("run", "step"):
+            index = frames.reshape(*frames.shape, *[1] * (values.ndim - 2))
+            repeated = np.take_along_axis(values.values, index, axis=1)
+            result[name] = values.copy(data=repeated)
+    return result
 
 
 def modular_embedding(trajectory: xr.Dataset) -> xr.DataArray:

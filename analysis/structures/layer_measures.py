@@ -28,7 +28,7 @@ def measure_layers(
     results = results_until_interrupted(measure, places)
     left = len(frames) - len(results)
     results += [np.full_like(results[0], np.nan)] * left
-    valid = valid_frames(trajectory).values[:, list(frames), None]
+    valid = valid_frames(trajectory, frames).values[..., None]
     stacked = np.where(valid, np.stack(results, axis=2), np.nan)
     dims = ("run", "step", "layer")
     data: dict[str, tuple] = {

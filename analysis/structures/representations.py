@@ -84,7 +84,7 @@ def representation_measures(
             f"            {3 * runs + runs * (runs - 1) // 2} comparisons of activations"
         )
 
-    valid = valid_frames(trajectory).values
+    valid = valid_frames(trajectory, frames).values
 
     @functools.lru_cache(maxsize=2)
     def activations(index: int) -> list[np.ndarray]:
@@ -98,7 +98,7 @@ def representation_measures(
 
     def measure(place: int) -> np.ndarray:
         layers = []
-        others = np.flatnonzero(valid[:, frames[place]])
+        others = np.flatnonzero(valid[:, place])
         for layer, x in enumerate(activations(frames[place])):
             before, between = np.full((2, runs), np.nan)
             if place:

@@ -2,6 +2,8 @@
 stopped at a condition, repeats its last frame to the end. The last frame of a run that
 has stopped is its result; that of a run that has diverged is not."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 
@@ -32,10 +34,7 @@ def not_diverged(trajectory: xr.Dataset, step: int | None = None) -> np.ndarray:
     array([ True,  True,  True])
     """
     last = int(trajectory["step"].max()) if step is None else step
-    reached = trajectory["last_step"].values >= last
-    if "status" not in trajectory:
-        return reached
-    return reached | (trajectory["status"].values == STOPPED)
+    return (trajectory["last_step"].values >= last) | stopped_runs(trajectory).values
 
 
 def count_diverged(trajectory: xr.Dataset) -> int:
@@ -45,16 +44,31 @@ def count_diverged(trajectory: xr.Dataset) -> int:
 
 def count_stopped(trajectory: xr.Dataset) -> int:
     """The number of runs that have stopped at a condition."""
-    return int((trajectory["status"] == STOPPED).sum())
+    return int(stopped_runs(trajectory).sum())
 
 
-def valid_frames(trajectory: xr.Dataset) -> xr.DataArray:
+def stopped_runs(trajectory: xr.Dataset) -> xr.DataArray:
+    """Which runs have stopped at a condition, (run,) bool; none if the status of runs is
+    not known."""
+    if "status" not in trajectory:
+        return xr.zeros_like(trajectory["last_step"], bool)
+    return trajectory["status"] == STOPPED
+
+
+def valid_frames(
+    trajectory: xr.Dataset, frames: Sequence[int] | np.ndarray | None = None
+) -> xr.DataArray:
     """Return which frames precede the divergence or the stop of their run; later ones
     only repeat its last frame.
+
+    A single frame is valid for a run that has stopped before: it shows where it has
+    stopped.
 
     Parameters
     ----------
     trajectory : xarray.Dataset
+    frames : sequence of int, optional
+        Indices along `step`. Default: all.
 
     Returns
     -------
@@ -68,9 +82,13 @@ def valid_frames(trajectory: xr.Dataset) -> xr.DataArray:
     >>> float(trajectory["update_norm"].where(valid_frames(trajectory)).min())
     0.0
     """
-    return (trajectory["step"] <= trajectory["last_step"]).transpose(
-        "run", "step", missing_dims="ignore"
-    )
+    step = trajectory["step"]
+    if frames is not None:
+        step = step.isel(step=list(frames))
+    valid = step <= trajectory["last_step"]
+    if step.size == 1:
+        valid = valid | stopped_runs(trajectory)
+    return valid.transpose("run", "step", missing_dims="ignore")
 
 
 def mask_not_finite(trajectory: xr.Dataset) -> tuple[xr.Dataset, dict[str, int]]:
@@ -94,4 +112,4 @@ def mask_not_finite(trajectory: xr.Dataset) -> tuple[xr.Dataset, dict[str, int]]
 def mask_diverged(values: xr.DataArray, trajectory: xr.Dataset) -> xr.DataArray:
     """Replace values (step, and optionally run) by NaN in the frames after a run
     diverged or stopped."""
-    return values.where(trajectory["step"] <= trajectory["last_step"])
+    return values.where(valid_frames(trajectory))

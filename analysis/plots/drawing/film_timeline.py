@@ -154,7 +154,7 @@ def _check_step(name: str, scene: Scene, step: int, more: str = "") -> None:
     diverged."""
     if not scene.steps[0] <= step <= scene.steps[-1]:
         status = scene.facts.get("status", "")
-        end = f" ({status})" if status.startswith("diverged") else ""
+        end = f" ({status})" if status.startswith(("diverged", "stopped")) else ""
         raise SettingsError(
             name, step, f"a step from {scene.steps[0]} to {scene.steps[-1]}{end}{more}"
         )
