@@ -98,6 +98,7 @@ def test_plain_xarray_reads_descriptions_and_encoding_is_compressed_and_chunked_
             "running",
             "done",
             "diverged",
+            "stopped",
         ]
         assert json.loads(plain.attrs["config_json"])["fa"] == 2.0
         assert read_settings(plain) == SETTINGS
