@@ -112,13 +112,13 @@ def simulate(
     >>> trajectory["radius"].dims
     ('run', 'step', 'radius_0')
 
-    Each run ends when its force is below 0.7 of a unit:
+    Each run ends at the first frame with a force below 8:
 
     >>> trajectory = simulate(
-    ...     ParticleSettings(n=5), runs=3, until="gradient_norm.embedding < 1"
+    ...     ParticleSettings(n=5), runs=3, until="gradient_norm.embedding < 8"
     ... )
-    >>> trajectory["last_step"].values, trajectory.sizes["step"]
-    (array([0, 0, 0]), 1)
+    >>> trajectory["last_step"].values, trajectory["status"].values
+    (array([ 50, 100, 100]), array([3, 1, 1], dtype=int8))
     """
     ensemble = Ensemble(
         settings, runs, seed, steps, every, record, device, backend, until, observe
