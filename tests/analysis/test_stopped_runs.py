@@ -83,7 +83,7 @@ def test_a_measure_of_the_last_frame_has_the_stopped_runs(particles):
 def test_ends_are_compared_where_runs_have_stopped(particles):
     plain, stopped = particles
     result = compare_trajectories(stopped, plain)
-    for name in ("circle", "circularity", "departure", "from_start"):
+    for name in ("circle", "norm_ratio", "departure", "from_start"):
         assert np.isfinite(result[f"first_{name}"].values.astype(float)).all(), name
     is_stopped = stopped["status"].values == STOPPED
     assert_array_equal(result["first_circle"], is_stopped)
