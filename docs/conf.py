@@ -44,6 +44,7 @@ myst_heading_anchors = 4
 nb_execution_in_temp = True
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
+nb_output_stderr = "remove"  # progress bars
 
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False

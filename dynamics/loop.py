@@ -12,6 +12,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from dynamics.errors import Interrupted, TrajectoryError
+from dynamics.progress import progress_bar
 from dynamics.system import Arrays, State, System
 from dynamics.trajectory.description import RecordingSchedule
 from dynamics.trajectory.recorder import MemoryRecorder
@@ -90,12 +91,11 @@ def _is_over(system: System, state: State, schedule: RecordingSchedule) -> bool:
 
 
 def _progress_bar(step: int, steps: int, progress: bool) -> tqdm:
-    return tqdm(
+    return progress_bar(
         total=steps,
         initial=step,
         unit="step",
-        disable=None if progress else True,
-        leave=False,
+        quiet=not progress,
     )
 
 

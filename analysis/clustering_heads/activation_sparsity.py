@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.output.results import dimensionless, labelled
 from analysis.output.tables import Column, format_p_value, interval_columns, make_table
@@ -32,6 +31,7 @@ from analysis.statistics.ranks import (
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
+from dynamics.progress import progress_bar
 from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError
 from dynamics.tasks import distinct_sequences
@@ -184,9 +184,7 @@ def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Data
     all_weights = {
         name: weight.double() for name, weight in weights(trajectory, step=step).items()
     }
-    for run in tqdm(
-        np.flatnonzero(valid), desc="activations", unit="run", disable=None, leave=False
-    ):
+    for run in progress_bar(np.flatnonzero(valid), desc="activations", unit="run"):
         run_weights = {name: weight[run] for name, weight in all_weights.items()}
         for place, split in enumerate(SPARSITY_SPLITS):
             sparsity[place, run] = _run_sparsity(

@@ -35,7 +35,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.clustering_heads.clusters import count_clusters, reference_sequences
 from analysis.output.results import dimensionless
@@ -44,6 +43,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
+from dynamics.progress import progress_bar
 from dynamics.settings import SparseSettings
 from dynamics.tasks import sparse_sum
 from dynamics.trajectory.diverged import not_diverged
@@ -452,12 +452,10 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
     probe = invariance_probe(network.settings)
     alive = not_diverged(trajectory, step)
     rows: list[dict[str, np.ndarray] | None] = []
-    for run in tqdm(
+    for run in progress_bar(
         range(trajectory.sizes["run"]),
-        "invariances",
+        desc="invariances",
         unit="run",
-        disable=None,
-        leave=False,
     ):
         rows.append(None)
         if alive[run]:

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.clustering_heads import invariances
 from analysis.clustering_heads.clusters import cluster_labels
@@ -27,6 +26,7 @@ from analysis.output.results import dimensionless
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
+from dynamics.progress import progress_bar
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import check_variable_recorded
 from dynamics.trajectory.selection import Selection, selected_frames
@@ -96,9 +96,7 @@ def measure_learning_phases(
     valid = not_diverged(trajectory)
     final = np.full((some.sizes["run"], len(indices)), np.nan)
     multisets = np.full((some.sizes["run"], len(indices)), np.nan)
-    for run in tqdm(
-        np.flatnonzero(valid), "phases", unit="run", disable=None, leave=False
-    ):
+    for run in progress_bar(np.flatnonzero(valid), desc="phases", unit="run"):
         with invariances.run_error_context(trajectory, int(run)):
             run_weights = sequence_embedding_weights(
                 trajectory.isel(run=run), network, indices

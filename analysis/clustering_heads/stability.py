@@ -35,12 +35,12 @@ import torch
 import xarray as xr
 from scipy.optimize import minimize
 from torch.func import grad, vmap
-from tqdm import tqdm
 
 from analysis.clustering_heads.invariances import one_hot_sequences
 from analysis.linearization.clustering_head_hessian import ClusteringHeadHessian
 from analysis.output.results import labelled
 from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.progress import progress_bar
 from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.tasks import sparse_sum
@@ -333,9 +333,7 @@ def gradient_descent(
     slope, value = both(rows)
     result = [rows]
     times = [time]
-    for step in tqdm(
-        range(1, steps + 1), "descent", unit="step", disable=None, leave=False
-    ):
+    for step in progress_bar(range(1, steps + 1), desc="descent", unit="step"):
         trial = rows - rate[:, None] * slope
         trial_slope, trial_value = both(trial)
         accepted = trial_value <= value + ROUNDING * value.abs()

@@ -27,6 +27,7 @@ from analysis.committors.outcomes import Outcome, ends_so, find_outcome
 from analysis.linearization.eigenmodes import StateModes
 from analysis.statistics.intervals import binomial_interval
 from dynamics.copies import branch_copies
+from dynamics.progress import progress_bar
 from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError, check_choice, check_integer
 from dynamics.settings_text import short_text
@@ -153,7 +154,7 @@ def committor(
     log(counts.describe_cost(len(runs), grid, bisections))
     states = len(runs) * (len(grid) + bisections)
     is_complete = False
-    with tqdm(total=states, unit="state", leave=False, disable=None) as bar:
+    with progress_bar(total=states, unit="state") as bar:
         try:
             counts.measure([{run: [step] for run in runs} for step in grid[::-1]], bar)
             for _ in range(bisections):

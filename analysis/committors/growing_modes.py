@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.linearization.along_trajectory import state_modes
 from analysis.linearization.eigenmodes import StateModes
 from analysis.output.results import dimensionless
 from dynamics.copies import branch_copies
 from dynamics.errors import TrajectoryError
+from dynamics.progress import progress_bar
 from dynamics.settings import ParticleSettings, SettingsError
 
 GROWING = "growing"
@@ -149,7 +149,7 @@ def count_growing_modes(
     counts = np.full(is_measured.shape, np.nan)
     frames_left = int(result.attrs["frames_left"])
     total = int(is_measured.sum())
-    with tqdm(total=total, desc="modes", leave=False, disable=quiet or None) as bar:
+    with progress_bar(total=total, desc="modes", quiet=quiet) as bar:
         try:
             for place, step in enumerate(result["step"].values.tolist()):
                 runs = np.flatnonzero(is_measured.values[place]).tolist()

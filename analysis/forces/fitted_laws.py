@@ -35,7 +35,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.forces.audited_runs import (
     AuditedRun,
@@ -73,6 +72,7 @@ from dynamics.forces import Force, law_json
 from dynamics.law_files import LAW_ATTRIBUTE
 from dynamics.particles import group_pairs
 from dynamics.particles.integrator import field_weights
+from dynamics.progress import progress_bar
 from dynamics.recording.model_file import ModelFile
 from dynamics.settings import ParticleSettings
 from dynamics.strengths import evaluate
@@ -313,9 +313,7 @@ def fit_pair_law(
     valid = valid_frames(trajectory).values[:, at]
     spaces = SPACES[: 1 + (keys is not None)]
     samples: dict[str, list[tuple[int, _Samples]]] = {space: [] for space in spaces}
-    for run, seed in enumerate(
-        tqdm(seeds, desc="pair law", unit="run", disable=None, leave=False)
-    ):
+    for run, seed in enumerate(progress_bar(seeds, desc="pair law", unit="run")):
         audited = read_audited_run(trajectory, run, at, model)
         names = random_renamings(trajectory.attrs["modulus"], seed, 1)
         audited.targets[:, ~valid[run]] = 0

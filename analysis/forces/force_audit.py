@@ -35,7 +35,6 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.forces.audited_runs import (
     TARGETS,
@@ -57,6 +56,7 @@ from analysis.statistics.division import ratio
 from analysis.statistics.intervals import drop_non_finite, mean_interval
 from analysis.structures.fourier import fourier_frequencies
 from dynamics.kernels.compiling import numba_threads
+from dynamics.progress import progress_bar
 from dynamics.randomness import random_stream
 from dynamics.recording.model_file import ModelFile
 from dynamics.settings import ParticleSettings
@@ -242,9 +242,7 @@ def audit_forces(
     at = audited_frames(trajectory, frames, 2, model)
     seeds = trajectory["seed"].values
     results = []
-    for run, seed in enumerate(
-        tqdm(seeds, desc="audit", unit="run", disable=None, leave=False)
-    ):
+    for run, seed in enumerate(progress_bar(seeds, desc="audit", unit="run")):
         audited = read_audited_run(trajectory, run, at, model)
         names = random_renamings(n, seed, renamings)
         # the frames of one run are too little work for several threads

@@ -40,7 +40,6 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.linearization.curvature_operators import CurvatureOperator
 from analysis.linearization.eigenmodes import (
@@ -61,6 +60,7 @@ from dynamics.particles.force_terms import TINY
 from dynamics.particles.integrator import field_weights
 from dynamics.particles.pair_list import PairList
 from dynamics.particles.particle_system import ParticleSystem
+from dynamics.progress import progress_bar
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.strengths import evaluate
 from dynamics.trajectory.schema import read_settings
@@ -431,10 +431,9 @@ def force_spectra(
         .values.astype(np.float64)
     )
     jobs = valid_jobs(trajectory, frames)
-    is_hidden = True if quiet else None
     spectra = [
         _frame_spectra(x[job], settings, pairs)
-        for job in tqdm(jobs, "modes", unit="frame", disable=is_hidden, leave=False)
+        for job in progress_bar(jobs, desc="modes", unit="frame", quiet=quiet)
     ]
     sizes = {
         dim: max((np.size(frame[name]) for frame in spectra), default=0)

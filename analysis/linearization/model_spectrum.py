@@ -61,6 +61,7 @@ from analysis.linearization.operator_spectra import (
 from analysis.linearization.optimizer_limits import stability_rates
 from analysis.linearization.spectrum_options import SpectrumOptions
 from analysis.output.results import results_until_interrupted
+from dynamics.progress import progress_bar
 from dynamics.recording.model_loss import (
     ModelLoss,
     RecordedModel,
@@ -185,12 +186,11 @@ def model_curvature(
     modes = min(2 * options.eigenvalues, model.size)
     valid = valid_frames(trajectory).values
     jobs = valid_jobs(trajectory, frames)
-    bar = tqdm(
+    bar = progress_bar(
         total=len(jobs),
         desc="spectra",
         unit="frame",
-        disable=True if quiet else None,
-        leave=False,
+        quiet=quiet,
     )
 
     def measure(job: tuple[int, int]) -> dict[str, Any] | None:

@@ -28,7 +28,6 @@ from typing import TypeVar
 import numpy as np
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.linearization.curvature_operators import CurvatureOperator
 from analysis.linearization.eigenmodes import (
@@ -57,6 +56,7 @@ from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of
 from dynamics.networks.transformer_network import Transformer
+from dynamics.progress import progress_bar
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import check_variable_recorded
 
@@ -270,7 +270,6 @@ def map_in_threads(
             threads, initializer=torch.set_num_threads, initargs=(1,)
         ) as pool:
             results = pool.map(function, jobs)
-            is_hidden = True if quiet else None
-            return list(tqdm(results, what, len(jobs), disable=is_hidden, leave=False))
+            return list(progress_bar(results, quiet, desc=what, total=len(jobs)))
     finally:
         torch.set_num_threads(threads)

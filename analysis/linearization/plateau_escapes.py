@@ -9,10 +9,10 @@ movement in that interval and the Hessian before it."""
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.linearization.network_curvature import CURVATURE_SCALARS, loss_curvature
 from analysis.output.results import dimensionless
+from dynamics.progress import progress_bar
 from dynamics.trajectory.diverged import mask_diverged
 
 _FRACTIONS = ("lowest_share", "negative_share", "negative_chance", "highest_share")
@@ -63,9 +63,7 @@ def measure_plateau_escapes(trajectory: xr.Dataset, quiet: bool = False) -> xr.D
         loss.values.astype(np.float64), float(np.log(trajectory.attrs["modulus"]))
     )
     fractions = {name: np.full(len(indices), np.nan) for name in _FRACTIONS}
-    for run, index in enumerate(
-        tqdm(indices, "escapes", disable=True if quiet else None, leave=False)
-    ):
+    for run, index in enumerate(progress_bar(indices, desc="escapes", quiet=quiet)):
         if index >= 0:
             one = loss_curvature(trajectory.isel(run=[run]), [int(index)], quiet=True)
             for name in _FRACTIONS:

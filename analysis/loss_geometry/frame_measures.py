@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.linearization.frame_results import (
     Variables,
@@ -22,6 +21,7 @@ from analysis.linearization.operator_spectra import largest_eigenvalue
 from analysis.linearization.training_loss import training_model
 from analysis.output.results import results_until_interrupted
 from dynamics.networks.threads import single_torch_thread
+from dynamics.progress import progress_bar
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import (
     RecordedModel,
@@ -75,7 +75,7 @@ def measure_frames(
             before(model, frames[jobs[0][1]], len(jobs))
         results = results_until_interrupted(
             measure_finite,
-            tqdm(jobs, unit="frame", leave=False, disable=None),
+            progress_bar(jobs, unit="frame"),
         )
     result = frame_dataset(trajectory, frames, variables, sizes or {}, jobs, results)
     return result.assign_attrs(

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.linearization.curvature_operators import matching_parameters
 from analysis.linearization.frame_results import Variables
@@ -35,6 +34,7 @@ from analysis.loss_geometry.langevin import (
     sample_losses,
 )
 from analysis.output.results import labelled
+from dynamics.progress import progress_bar
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel
 
@@ -185,8 +185,8 @@ def calibrate_chains(
     model = training_model(trajectory, 0, functions, dtype)
     with few_threads(model, options.chains):
         chains = FrameChains(model, frame, layers)
-        for step_size, localisation in tqdm(
-            points, desc="calibration", unit="point", leave=False, disable=None
+        for step_size, localisation in progress_bar(
+            points, desc="calibration", unit="point"
         ):
             point = dataclasses.replace(
                 options, step_size=step_size, localisation=localisation

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.linearization.frame_results import model_attributes
 from analysis.linearization.training_loss import training_model
@@ -21,6 +20,7 @@ from analysis.output.results import labelled, results_until_interrupted
 from analysis.output.tables import Column
 from analysis.statistics.division import ratio
 from dynamics.networks.derivatives import FlatLoss, mapped
+from dynamics.progress import progress_bar
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel
 from dynamics.settings import SettingsError, check_choice, check_integer
@@ -201,7 +201,7 @@ def loss_landscape(
             log(f"cost        {points} x {points} losses of {len(rows[0])} parameters")
         measured = results_until_interrupted(
             lambda row: losses_at(losses, surface.parameters(row)),
-            tqdm(grid, unit="row", leave=False, disable=None),
+            progress_bar(grid, unit="row"),
         )
     loss = np.full((points, points), np.nan)
     loss[: len(measured)] = measured

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.output.results import dimensionless
 from analysis.output.tables import Column, format_interval
@@ -43,6 +42,7 @@ from analysis.statistics.intervals import drop_non_finite, median_interval
 from analysis.statistics.survival import kaplan_meier
 from analysis.structures.fourier import fourier_frequencies
 from analysis.transitions.detection import MIN_WINDOW_FRAMES
+from dynamics.progress import progress_bar
 from dynamics.recording.model_file import ModelFile
 from dynamics.settings import TransformerSettings
 from dynamics.trajectory.diverged import valid_frames
@@ -145,9 +145,7 @@ def measure_progress(
     lasts = all_valid.sum(axis=1) - 1
     seeds = trajectory["seed"].values
     runs = []
-    for run in tqdm(
-        range(len(seeds)), desc="measures", unit="run", disable=None, leave=False
-    ):
+    for run in progress_bar(range(len(seeds)), desc="measures", unit="run"):
         runs.append(_measure_run(network, run, at, int(lasts[run]), threshold))
     result = _labelled(runs, valid, trajectory, at, network.n)
     if isinstance(network, OwnNetwork):

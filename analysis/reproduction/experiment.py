@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.output.results import dimensionless
 from analysis.reproduction.claim import Claim
 from dynamics.ensemble import RUNS_FOLDER, Ensemble
+from dynamics.progress import progress_bar
 from dynamics.settings import RecordMode, Settings
 from dynamics.tasks import all_pairs, modular_training_mask
 from dynamics.trajectory.diverged import not_diverged
@@ -222,7 +222,7 @@ def measure_ensembles(
     at the place of its seed; where an ensemble has no run, the value is NaN."""
     most = max(need.seed + need.runs for need in needs)
     columns = {name: np.full((len(needs), most), np.nan) for name in quantities}
-    numbered = enumerate(tqdm(needs, unit="ensemble", disable=None, leave=False))
+    numbered = enumerate(progress_bar(needs, unit="ensemble"))
     for number, need in numbered:
         trajectory = runner.ensemble(need)
         finite = not_diverged(trajectory)

@@ -32,7 +32,6 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.output.results import dimensionless
 from analysis.structures.circles_and_grids import (
@@ -52,6 +51,7 @@ from analysis.structures.nearest_structures import (
     nearest_perfect_grid,
 )
 from dynamics.errors import TrajectoryError
+from dynamics.progress import progress_bar
 from dynamics.randomness import random_stream
 from dynamics.trajectory.diverged import (
     not_diverged,
@@ -191,9 +191,7 @@ def structure_measures(
         _measure_frames(
             embedding.isel(run=slice(start, start + _RUNS_PER_BLOCK)).values
         )
-        for start in tqdm(
-            starts, desc="measures", unit="ten runs", disable=None, leave=False
-        )
+        for start in progress_bar(starts, desc="measures", unit="ten runs")
     ]
     result = embedding_spectrum(
         xr.Dataset({"embedding": embedding, "last_step": ("run", steps[frames[lasts]])})
@@ -459,7 +457,7 @@ def _chance_levels(
     renamings = np.stack([generator.permutation(n) for _ in range(RENAMINGS)])
     extreme = np.full((len(ends), len(names)), np.nan)
     mean = np.full((len(ends), len(names)), np.nan)
-    runs = tqdm(ends, desc="chance levels", unit="run", disable=None, leave=False)
+    runs = progress_bar(ends, desc="chance levels", unit="run")
     for run, embedding in enumerate(runs):
         renamed = embedding[renamings]
         values = _label_distances(renamed)

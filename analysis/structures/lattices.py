@@ -32,9 +32,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from analysis.structures.procrustes import relabellings
+from dynamics.progress import progress_bar
 
 MAX_GRID_TOKENS = 23
 """Largest number of tokens; with more there are too many grids to compare with every
@@ -92,9 +92,7 @@ def perfect_grids(n: int) -> PerfectGrids:
     seen: set[bytes] = set()
     result: list[tuple[np.ndarray, np.ndarray, int, int, int]] = []
     kernels: list[np.ndarray] = []
-    windows = tqdm(
-        lattice_windows(n), "grids", unit="window", delay=2, disable=None, leave=False
-    )
+    windows = progress_bar(lattice_windows(n), desc="grids", unit="window", delay=2)
     for points, step, across, lines in windows:
         basis = orthonormal_basis(points)
         if _keys(basis[None])[0] in seen:

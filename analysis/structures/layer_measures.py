@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.output.results import dimensionless, results_until_interrupted
+from dynamics.progress import progress_bar
 from dynamics.trajectory.diverged import valid_frames
 
 
@@ -24,7 +24,7 @@ def measure_layers(
 
     NaN where a run has diverged. SIGINT after the first frame ends the computation;
     `frames_left` is the number of frames that are left."""
-    places = tqdm(range(len(frames)), unit="frame", leave=False, disable=None)
+    places = progress_bar(range(len(frames)), unit="frame")
     results = results_until_interrupted(measure, places)
     left = len(frames) - len(results)
     results += [np.full_like(results[0], np.nan)] * left

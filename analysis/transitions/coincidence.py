@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.output.results import dimensionless
 from analysis.output.tables import interval_columns, make_table
@@ -34,6 +33,7 @@ from analysis.statistics.intervals import (
 )
 from analysis.transitions import gradient_peaks
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
+from dynamics.progress import progress_bar
 from dynamics.randomness import random_stream
 from dynamics.trajectory.schema import check_variable_recorded
 
@@ -98,9 +98,7 @@ def peak_coincidence(
         random_stream(0, f"gradients/{word}") for word in ("shifts", "nearby")
     )
     series = gradient_peaks.loss_and_norm_series(trajectory, config)
-    for run, one in enumerate(
-        tqdm(series, "peaks", unit="run", disable=None, leave=False)
-    ):
+    for run, one in enumerate(progress_bar(series, desc="peaks", unit="run")):
         frames = len(one.falling)
         if frames < gradient_peaks.MIN_FRAMES:
             continue

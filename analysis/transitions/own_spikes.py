@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.transitions.spike_attribution import (
     RISE_THRESHOLD,
@@ -32,6 +31,7 @@ from analysis.transitions.spike_attribution import (
     locate_loss_rise,
 )
 from analysis.transitions.spike_replays import MAX_FRAMES_BEFORE_PEAK, RecordedSpike
+from dynamics.progress import progress_bar
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import FlatLoss, ModelLoss, RecordedModel
 from dynamics.recording.quantities import near_names
@@ -80,7 +80,7 @@ def attribute_own_spikes(
     layers = layer_masks(model)
     rows = [
         _examine(model, spike, layers, norm)
-        for spike in tqdm(spikes, "spikes", disable=None, leave=False)
+        for spike in progress_bar(spikes, desc="spikes")
     ]
     variables = {}
     for name in _VARIABLES + (_NORM_VARIABLES if norm is not None else ()):

@@ -12,7 +12,6 @@ import pandas as pd
 import torch
 import xarray as xr
 from numba import get_num_threads
-from tqdm import tqdm
 
 from analysis.output.results import dimensionless
 from analysis.output.tables import interval_columns, make_table
@@ -23,6 +22,7 @@ from analysis.transitions.loss_events import event_table, trajectory_scalar
 from analysis.transitions.spike_steps import step_measures
 from dynamics.branching import replay
 from dynamics.networks.from_trajectory import clustering_head_of, weights
+from dynamics.progress import progress_bar
 from dynamics.settings import RecordedSettings
 
 MAX_FRAMES_BEFORE_PEAK = 5
@@ -210,11 +210,10 @@ def attribute_spikes(
         return result
 
     with (
-        tqdm(
+        progress_bar(
             total=len(spikes),
             unit="spike",
-            disable=None if progress else True,
-            leave=False,
+            quiet=not progress,
         ) as bar,
         ThreadPoolExecutor(get_num_threads()) as pool,
     ):

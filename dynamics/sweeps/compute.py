@@ -5,9 +5,8 @@ import contextlib
 import signal
 from collections.abc import Callable, Generator, Sequence
 
-from tqdm import tqdm
-
 from dynamics.errors import Interrupted
+from dynamics.progress import progress_bar
 from dynamics.sweeps.dask_backend import Task, compute_on_cluster
 from dynamics.sweeps.design import errors_with_point
 
@@ -37,11 +36,8 @@ def compute_tasks(
         "{percentage:3.0f}%|{bar}| {n:.1f}/{total} points"
         " [{elapsed}<{remaining}{postfix}]"
     )
-    with tqdm(
-        total=files,
-        initial=done,
-        bar_format=bar_format,
-        disable=None if progress else True,
+    with progress_bar(
+        total=files, initial=done, bar_format=bar_format, quiet=not progress, leave=True
     ) as bar:
         if scheduler is None:
             computed = _compute_here(missing, progress)

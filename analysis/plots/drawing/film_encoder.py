@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.output.files import replace_file
 from analysis.panels.run_scene import build_scene
@@ -23,6 +22,7 @@ from analysis.panels.scene import LayerArrays
 from analysis.plots.drawing.film_timeline import FilmFrames, film_frames
 from analysis.plots.drawing.panel_grid import PanelGrid
 from dynamics.errors import MissingPackage, RecordingError
+from dynamics.progress import progress_bar
 
 try:
     import imageio_ffmpeg
@@ -63,11 +63,10 @@ def write_film(
     RecordingError."""
     with (
         open_film_encoder(path, (grid.width, grid.height), fps) as write,
-        tqdm(
+        progress_bar(
             total=film.length,
             unit="frame",
-            disable=None if progress else True,
-            leave=False,
+            quiet=not progress,
         ) as bar,
     ):
         for picture, hold in zip(

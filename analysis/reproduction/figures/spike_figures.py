@@ -10,7 +10,6 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from tqdm import tqdm
 
 from analysis.panels.colours import class_colours, colour, pale_colours
 from analysis.panels.sparse_arrays import class_level_numbers, probability_palette
@@ -40,6 +39,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
+from dynamics.progress import progress_bar
 from dynamics.trajectory.success import successful_runs
 
 WIDTH = 7.8
@@ -78,7 +78,7 @@ def highest_crossing_spike(data: FigureData) -> _SpikeReplay:
         f"NO spike of the {len(spikes)} highest {of} is explained by a boundary that is"
         " crossed; this is the highest"
     )
-    for spike in tqdm(spikes, desc="spikes", unit="spike", disable=None, leave=False):
+    for spike in progress_bar(spikes, desc="spikes", unit="spike"):
         what = examine_spike(
             trajectory, spike, training_sequences(settings, spike.seed)
         ).values

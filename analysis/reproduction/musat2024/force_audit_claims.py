@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.forces import distance_laws
 from analysis.forces.force_audit import RENAMINGS, audit_forces
@@ -31,6 +30,7 @@ from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier_claims import load_classifier
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.statistics.resampling import jackknife_runs
+from dynamics.progress import progress_bar
 from dynamics.trajectory.diverged import not_diverged
 
 FORMING = (100, 20)
@@ -60,7 +60,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     epoch, run), and by field; and at weight decay 1 by the power of the distance."""
     rows = []
     needs = networks.ensembles(params)
-    for need in tqdm(needs, unit="ensemble", disable=None, leave=False):
+    for need in progress_bar(needs, unit="ensemble"):
         trajectory = runner.ensemble(need).isel(run=slice(params.get("audited")))
         at = [
             int(np.abs(trajectory["step"].values - epoch).argmin())

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.clustering_heads import learning_phases
 from analysis.clustering_heads.clusters import CLUSTER_LINK
@@ -40,6 +39,7 @@ from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_
 from dynamics.networks.derivatives import FlatLoss
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
+from dynamics.progress import progress_bar
 from dynamics.settings import MLP_VARIABLES, SUCCESS_ACCURACY
 from dynamics.trajectory.frames import evenly_spaced_frames
 
@@ -98,7 +98,7 @@ def measure_loss_falls(
     phases = drops["phase"].values
     work = np.full((trajectory.sizes["run"], len(phases), len(layers)), np.nan)
     residual = np.full(work.shape[:2], np.nan)
-    for run in tqdm(runs, "drops", unit="run", disable=None, leave=False):
+    for run in progress_bar(runs, desc="drops", unit="run"):
         one = trajectory.isel(run=[run])
         loss = training_objective(network, int(one["seed"].item())).loss
         begins, ends = (drops[name].isel(run=run).values for name in ("begin", "end"))

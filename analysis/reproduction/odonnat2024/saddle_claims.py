@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
 from analysis.linearization.network_curvature import flat_weight_pairs, loss_curvature
@@ -34,6 +33,7 @@ from analysis.transitions import DEFAULT_DETECTION, event_table, trajectory_scal
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
+from dynamics.progress import progress_bar
 from dynamics.settings import SparseSettings
 from dynamics.trajectory.diverged import not_diverged
 
@@ -69,7 +69,7 @@ def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
     gradient, negative = np.full((2, runs, len(MOMENTS)), np.nan)
     shares = {name: np.full(runs, np.nan) for name in SHARES}
     alive = np.flatnonzero(not_diverged(trajectory))
-    for run in tqdm(alive, "saddles", unit="run", disable=None, leave=False):
+    for run in progress_bar(alive, desc="saddles", unit="run"):
         of_run = events.isel(event=events["of_run"].values == run)
         frames = plateau_and_drop(of_run, loss.isel(run=run))
         if frames is None:

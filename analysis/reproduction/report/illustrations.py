@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.clustering_heads import transfer_design
 from analysis.reproduction.experiment import (
@@ -33,6 +32,7 @@ from analysis.reproduction.results import ClaimResult
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.ensemble import run_path
 from dynamics.errors import TrajectoryError
+from dynamics.progress import progress_bar
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 
@@ -88,9 +88,7 @@ def draw_available_figures(
 ) -> dict[str, Picture]:
     """Draw each figure of `first_claims` whose runs exist; by name."""
     candidates = _candidate_sizes(results, size)
-    names = tqdm(
-        claims, desc="figures", unit="", leave=False, disable=None, file=sys.stderr
-    )
+    names = progress_bar(claims, desc="figures", unit="", file=sys.stderr)
     with _without_font_warnings():
         pictures = [
             _draw(get_paper_figure(name), claims[name], candidates, folder)
