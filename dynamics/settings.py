@@ -361,9 +361,8 @@ class OptimizerSettings:
     eps: float = dataclasses.field(default=1e-8, metadata=SAVED_IF_CHANGED)
     """The number that adam and adamw add to the root of the mean squared gradient."""
     schedule: str = dataclasses.field(default="constant", metadata=SAVED_IF_CHANGED)
-    """Schedule of the learning rate: constant, warmup:STEPS (linear), cosine:STEPS (to 0)
-    or cosine:STEPS:FLOOR, a registered one, or several separated by commas, which
-    multiply."""
+    """Schedule of the learning rate: constant, warmup:STEPS, cosine:STEPS:FLOOR, a
+    registered one, or several separated by commas, which multiply."""
     decay_of: tuple[str, ...] = dataclasses.field(default=(), metadata=SAVED_IF_CHANGED)
     """Weight decay of single variables of the network, as in embedding=0."""
     lr_of: tuple[str, ...] = dataclasses.field(default=(), metadata=SAVED_IF_CHANGED)
@@ -610,8 +609,8 @@ class NetworkSettings(OptimizerSettings, StartSettings):
     system: ClassVar[str]
 
     start: str = dataclasses.field(default=RANDOM, metadata=SAVED_IF_CHANGED)
-    """Initial weights: "random" (from the seed), or a file: a trajectory (.nc) of this
-    system, or arrays (.npz), by variable, of some or all weights."""
+    """Initial weights: "random", or of a trajectory (.nc) of this system, or arrays of
+    some or all variables (.npz)."""
     start_step: int = dataclasses.field(default=0, metadata=SAVED_IF_CHANGED)
     """Recorded step of the trajectory given as --start; -1 is the last."""
 
@@ -1248,13 +1247,11 @@ class EnsembleArguments:
     device: str = "auto"
     """Device to compute on."""
     backend: str = "auto"
-    """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or
-    matrix products of each run. auto is the one that a cost model expects to be faster
-    for this number of runs. The last bits of a run depend on it, and on nothing else of
-    the ensemble."""
+    """CPU kernels of the constant-attention network: runs on SIMD lanes, or products of
+    matrices; auto selects by cost. The last bits of a run depend on this alone."""
     until: str | None = None
-    """Condition at which a run ends, at a recorded frame before its last step: as in
-    "accuracy.test > .99", or circle. Default: none."""
+    """Condition at which a run ends, tested at recorded frames, such as "accuracy.test >
+    .99" or circle. Default: none."""
 
 
 # ---------------------------------------------------------------------------- start files

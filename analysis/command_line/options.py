@@ -31,11 +31,9 @@ class PictureOptions(TableOptions):
     """Options of a command that prints a table and writes a picture."""
 
     style: Literal["paper", "screen", "dark"] = "screen"
-    """Style of the picture: 180 mm wide for paper, larger for the screen, or larger on
-    a dark background."""
+    """Style: 180 mm wide for paper, larger for the screen, or on a dark background."""
     column: bool = False
-    """Draw the picture for one column: 85 mm wide in the style paper, and as narrow in
-    the others."""
+    """Draw the picture for one column, 85 mm wide on paper."""
     format: Literal["png", "svg", "pdf"] = "png"
     """Format of the picture."""
 
