@@ -32,6 +32,8 @@ class Bar {
       return row
     }))
     for (const name of ["before", "after"]) this.control(name).disabled = !marks.length
+    const kinds = new Set(marks.map((mark) => mark.kind))
+    for (const legend of this.element.querySelectorAll(".kinds > span")) legend.hidden = !kinds.has(legend.textContent)
   }
 
   ticks(marks, last, width) {  // buttons of one run's events, which are apart from one another; width: in pixels

@@ -15,11 +15,19 @@ const pressed_button = (event, on) => {
   return found?.shadowRoot.querySelector("button")
 }
 
+const close_explanation = () => {  // of a panel; its button has the focus then
+  const details = find_deep("details[open]")
+  if (!details) return
+  details.open = false
+  details.querySelector("summary").focus()
+}
+
 document.addEventListener("keydown", (event) => {
   const on = event.composedPath()[0]
   if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented || on.matches?.(FIELDS)) return
   if (event.repeat && event.key == " ") return event.preventDefault()  // a key that is held must not start and pause
   if (document.querySelector("dialog[open]")) return
+  if (event.key == "Escape") return close_explanation()
   if (event.key == "?") ACTIONS["show-help"]()
   const button = pressed_button(event, on.matches ? on : document.body)
   if (!button) return

@@ -54,7 +54,7 @@ class RunSelector:
         self.about = text_div("", 12, "muted", (0, 0, 6, 0))
         self.group = self._select("show", [], self._list_runs)
         orders = [(field, order.label) for field, order in RUN_ORDERS.items()]
-        self.order = self._select("order", orders, self._list_runs)
+        self.order = self._select("order", orders, self._list_runs, "run")
         mono = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
         looks = {"font_family": mono, "white_space": "pre"}
         self.header = text_div("", 11, "muted", (0, 0, 2, 8), **looks)
@@ -93,10 +93,14 @@ class RunSelector:
         )
 
     def _select(
-        self, title: str, options: list, choose: Callable[[str], None]
+        self,
+        title: str,
+        options: list,
+        choose: Callable[[str], None],
+        value: str = "",
     ) -> Select:
         """A select that calls a function with its new value."""
-        made = Select(title=title, options=options, stylesheets=_BESIDE)
+        made = Select(title=title, options=options, value=value, stylesheets=_BESIDE)
         made.on_change("value", lambda attribute, old, new: choose(new))
         return made
 
@@ -164,7 +168,7 @@ class RunSelector:
         """List the runs of the group, with a mark at the one that is shown."""
         group = self.group.value
         runs = [entry for entry in self.entries if not group or group in entry.groups]
-        runs = sort_runs(runs, self.order.value or "run")
+        runs = sort_runs(runs, self.order.value)
         indices = [str(entry.run) for entry in runs]
         self.header.text, *lines = run_table_lines(runs)
         lines = [line.replace(" ", _SPACE) for line in lines]

@@ -14,6 +14,7 @@ from bokeh.models import Column
 
 from analysis.explorer import OpenFiles, catalogue, codec, streaming
 from analysis.explorer.bokeh_panels import (
+    MARKED_EVENTS,
     make_bokeh_panel,
     palette_pixels,
     panel_heading,
@@ -627,6 +628,31 @@ def test_keys_step_jump_and_play_to_the_end(page, runs_folder):
     tab.wait_for_function("!scrubber.playing && scrubber.drawn == 60")
     play.click()
     tab.wait_for_function("scrubber.playing && scrubber.drawn < 50")
+
+
+def test_the_legend_has_the_events_of_the_run_alone(page, runs_folder):
+    tab = page(file="particles", run=2)
+    kinds = set(tab.evaluate("scrubber.stage.marks.map((mark) => mark.kind)"))
+    legend = tab.locator(".kinds > span:visible").all_inner_texts()
+    assert set(legend) == kinds
+    assert len(legend) == len(kinds) < len(MARKED_EVENTS)
+
+
+def test_escape_closes_an_explanation_and_the_page_has_landmarks(page):
+    tab = page(file="particles")
+    assert tab.get_by_label("order").input_value() == "in order"
+    assert tab.get_by_role("main").count() == 1
+    assert tab.get_by_role("heading", level=1).inner_text() == "training dynamics"
+    button = tab.get_by_label("About: embedding").first
+    button.click()
+    opened = tab.locator("details[open]")
+    assert opened.count() == 1
+    tab.keyboard.press("Escape")
+    assert opened.count() == 0
+    assert button.evaluate("it => it.getRootNode().activeElement === it")
+    tab.locator(".skip").focus()
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("find_deep('[data-do=seek]').matches(':focus')")
 
 
 def test_a_run_is_selected_while_another_plays(page, runs_folder):

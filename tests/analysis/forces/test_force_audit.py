@@ -129,7 +129,7 @@ def test_renamings_never_keep_the_task():
             assert len(classes) > n
 
 
-@pytest.mark.parametrize(("n", "dim", "share"), [(1, 1, 1.0), (2, 1, 1.0), (3, 3, 0.5)])
+@pytest.mark.parametrize(("n", "dim", "share"), [(2, 1, 1.0), (3, 3, 0.5)])
 def test_networks_of_any_size_are_audited(n, dim, share):
     settings = ModularSettings(n=n, dim=dim, train_share=share)
     result = force_audit.audit_forces(

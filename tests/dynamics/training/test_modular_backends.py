@@ -127,7 +127,7 @@ def test_gradients_and_scores_equal_those_of_autograd(
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "tanh"])
-@pytest.mark.parametrize(("n", "hidden", "dim"), [(1, 3, 2), (7, 9, 1), (59, 33, 5)])
+@pytest.mark.parametrize(("n", "hidden", "dim"), [(2, 3, 2), (7, 9, 1), (59, 33, 5)])
 def test_gradients_of_matrix_products_equal_those_of_a_plain_module(
     n, hidden, dim, activation
 ):
