@@ -21,7 +21,7 @@ settings_of_all_kinds = st.builds(
     ParticleSettings,
     **dict.fromkeys(("fa", "ga", "gr"), st.floats(0, 5)),
     **dict.fromkeys(("repulsion_balance", "alignment_balance"), BALANCES),
-    n=st.integers(1, 9),
+    n=st.integers(2, 9),
     dim=st.integers(1, 3),
     step_size=st.floats(1e-4, 0.5),
     step_rule=st.sampled_from(["force", "direction", "particle"]),

@@ -88,7 +88,7 @@ def test_all_runs_may_have_the_training_pairs_of_one_seed(backend):
 
 @settings(max_examples=12)
 @given(
-    n=st.integers(1, 19),
+    n=st.integers(2, 19),
     hidden=st.integers(1, 40),
     dim=st.integers(1, 5),
     runs=st.integers(1, 33),
