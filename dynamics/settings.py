@@ -1248,10 +1248,12 @@ class EnsembleArguments:
     device: str = "auto"
     """Device to compute on."""
     backend: str = "auto"
-    """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or
-    matrix products of each run. auto is the one that a cost model expects to be faster
-    for this number of runs. The last bits of a run depend on it, and on nothing else of
-    the ensemble."""
+    """How a network is computed. The constant-attention network on a CPU: runs on SIMD
+    lanes (simd), or matrix products of each run (blas); auto is the one that a cost
+    model expects to be faster for this number of runs. Both small networks on a CUDA
+    device: a block of threads for each run (blocks), which is auto if numba-cuda is
+    installed, or batched products of all runs (torch). The last bits of a run depend on
+    it, and on nothing else of the ensemble except with torch."""
     until: str | None = None
     """Condition at which a run ends, at a recorded frame before its last step: as in
     "accuracy.test > .99", or circle. Default: none."""
