@@ -12,7 +12,7 @@ help:
 	@echo "make browser    install Debian's Chromium and axe-core, without which the tests of the explorer's page are skipped"
 	@echo "make docs       build the documentation site into docs/_build, and run its notebooks"
 	@echo "make bench      run the benchmarks in this environment"
-	@echo "make gpu-check  run the CUDA tests, compare with the CPU, write gpu-check.json; status 3 without a CUDA device"
+	@echo "make gpu-check  compare a GPU with the CPU, measure speeds, run the CUDA tests, write gpu-check.json; status 3 without a CUDA device"
 	@echo "make wheel      build the wheel and the source distribution into dist/"
 	@echo "make clean      remove the environment and the caches in this folder, but no runs"
 

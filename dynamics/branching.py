@@ -39,7 +39,6 @@ from dynamics.stopping import (
 )
 from dynamics.system import EpochClock, State, System
 from dynamics.trajectory.description import (
-    FIRST_BACKEND,
     IDENTITY_ATTRIBUTES,
     METRIC_VARIABLES,
     OPTIONAL_ATTRIBUTES,
@@ -47,6 +46,7 @@ from dynamics.trajectory.description import (
     RunDescription,
     describe_run,
     identity_digest,
+    recorded_backend,
     run_identity,
 )
 from dynamics.trajectory.diverged import not_diverged
@@ -407,7 +407,7 @@ def _recorded_system(
         backend=str(source.attrs.get("backend", "auto")),
     )
     if system.backends and "backend" not in source.attrs:
-        system.backend_name = FIRST_BACKEND
+        system.backend_name = recorded_backend(source.attrs)
     recorded_version = source.attrs["numerics_version"]
     current = system.numerics_version
     if recorded_version != current:

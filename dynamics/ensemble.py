@@ -41,14 +41,15 @@ from dynamics.system import (
     SystemIdentity,
     check_backend,
     complete_settings,
+    cuda_is_available,
     identify_system,
     system_class,
 )
 from dynamics.trajectory.description import (
-    FIRST_BACKEND,
     RecordingSchedule,
     describe_run,
     identity_digest,
+    recorded_backend,
     recorded_variables,
     run_identity,
 )
@@ -185,6 +186,11 @@ class Ensemble(EnsembleArguments):
         identified = self._system_identity
         schedule = self.schedule
         path = None if out is None else check_trajectory_path(out)
+        if self.device == "auto" and path is not None and not overwrite:
+            device = device_to_continue(path, identified)
+            if device != identified.device:
+                ensemble = dataclasses.replace(self, device=device)
+                return ensemble.simulate(out, overwrite, progress)
         if self.backend == "auto" and path is not None and not overwrite:
             backend = backend_to_continue(path, identified)
             identified = identified._replace(backend_name=backend)
@@ -406,13 +412,24 @@ def _size(count: float) -> str:
     return f"{count / 2**30:.1f} GiB" if count > 2**29 else f"{count / 2**20:.1f} MiB"
 
 
+def device_to_continue(path: Path, system: SystemIdentity) -> str:
+    """The device of the run that is already at a path, if this machine has a CUDA
+    device, otherwise that of the system."""
+    kind = SYSTEM_KINDS.get(system.settings.system)
+    has_choice = kind is not None and len(kind.devices) > 1 and cuda_is_available()
+    if not has_choice or not (path.exists() or closed_parts(path)):
+        return system.device
+    with open_trajectory(path) as trajectory:
+        return str(trajectory.attrs["device"])
+
+
 def backend_to_continue(path: Path, system: SystemIdentity) -> str:
     """The backend of the run that is already at a path, if the system has it, otherwise
     that of the system."""
     if not system.backends or not (path.exists() or closed_parts(path)):
         return system.backend_name
     with open_trajectory(path) as trajectory:
-        backend = str(trajectory.attrs.get("backend", FIRST_BACKEND))
+        backend = recorded_backend(trajectory.attrs)
     return backend if backend in system.backends else system.backend_name
 
 

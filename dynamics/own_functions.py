@@ -10,7 +10,7 @@ import inspect
 import numbers
 import textwrap
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from dynamics.errors import SettingsError
@@ -90,14 +90,29 @@ def _checked_number(
     raise SettingsError(field, found, allowed)
 
 
-def frozen_copy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of a function that keeps what it refers to now. It belongs to this module,
-    which every process can import that loads its compiled code from a cache."""
+def frozen_copy(
+    function: Callable[..., Any],
+    replaced: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
+) -> Callable[..., Any]:
+    """A copy of a function that keeps what it refers to now; functions among the keys
+    of `replaced` are replaced by its values. It belongs to this module, which every
+    process can import that loads its compiled code from a cache."""
     assert isinstance(function, types.FunctionType)
-    cells = [types.CellType(cell.cell_contents) for cell in function.__closure__ or ()]
+    substitutes = replaced or {}
+
+    def kept(value: Any) -> Any:
+        return substitutes[value] if callable(value) and value in substitutes else value
+
+    references = inspect.getclosurevars(function).globals
+    cells = [
+        types.CellType(kept(cell.cell_contents)) for cell in function.__closure__ or ()
+    ]
     copy = types.FunctionType(
         function.__code__,
-        {"__name__": __name__, **inspect.getclosurevars(function).globals},
+        {
+            "__name__": __name__,
+            **{name: kept(value) for name, value in references.items()},
+        },
         function.__name__,
         function.__defaults__,
         tuple(cells),

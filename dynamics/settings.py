@@ -1247,8 +1247,9 @@ class EnsembleArguments:
     device: str = "auto"
     """Device to compute on."""
     backend: str = "auto"
-    """CPU kernels of the constant-attention network: runs on SIMD lanes, or products of
-    matrices; auto selects by cost. The last bits of a run depend on this alone."""
+    """How a network is computed. On a CPU, CA's network: runs on SIMD lanes, or products
+    of matrices (blas). On CUDA: a block of threads a run, or products (torch). auto
+    selects by cost. The last bits of a run depend on it."""
     until: str | None = None
     """Condition at which a run ends, tested at recorded frames, such as "accuracy.test >
     .99" or circle. Default: none."""

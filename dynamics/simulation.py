@@ -57,11 +57,14 @@ def simulate(
         Compute the run again, even if `out` exists.
     progress : bool
         Show a progress bar, if the output is a terminal.
-    backend : {"auto", "simd", "blas"}
-        How the constant-attention network is computed on a CPU: runs on SIMD lanes, or
-        matrix products of each run. "auto" is the backend of the run in `out`, if there
-        is one, otherwise the faster one by a fixed cost model of the sizes and the
-        number of runs. The last bits of a run depend on the backend.
+    backend : {"auto", "simd", "blas", "blocks", "torch"}
+        How a network is computed. The constant-attention network on a CPU: runs on SIMD
+        lanes, or matrix products of each run. Both small networks on a CUDA device: a
+        block of threads for each run, with numba-cuda, or batched products of all runs.
+        "auto" is the backend of the run in `out`, if there is one, otherwise on a CPU
+        the faster one by a fixed cost model of the sizes and the number of runs, on a
+        CUDA device blocks if they can be used. The last bits of a run depend on the
+        backend.
     observe : mapping of str to callable, optional
         Own quantities to record. Each function takes a frame, a mapping from the name
         of a variable to its array (run, ...), and returns an array (run, ...) of finite

@@ -14,6 +14,8 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import importlib
+import importlib.util
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -228,6 +230,12 @@ class SystemKind:
     """Kinds of devices that can compute the system."""
     backends: tuple[str, ...] = ()
     """Backends on a CPU, if there is a choice."""
+    cuda_backends: tuple[str, ...] = ()
+    """Backends on a CUDA device, if there is a choice."""
+
+    def backends_on(self, device: str) -> tuple[str, ...]:
+        """Backends on a kind of device, if there is a choice."""
+        return self.backends if device == "cpu" else self.cuda_backends
 
     def version(self, settings: Any) -> int:
         """The numerics version of runs with these settings."""
@@ -237,6 +245,14 @@ class SystemKind:
         """The backend that is expected to compute `runs` runs fastest on a CPU; empty
         without a choice."""
         return ""
+
+    def fastest_device(self, settings: Any, runs: int) -> str:
+        """The device that is expected to compute `runs` runs fastest, where there is a
+        CUDA device."""
+        backend = cuda_backend(settings, self)
+        cores = os.cpu_count() or 1
+        seconds = cost_model.device_seconds(settings, runs, cores, backend)
+        return min(seconds, key=seconds.__getitem__)
 
 
 class ParticleKind(SystemKind):
@@ -255,6 +271,7 @@ class ModularKind(SystemKind):
 
     numerics_version = 3
     backends = ("simd", "blas")
+    cuda_backends = ("blocks", "torch")
 
     def fastest_backend(self, settings: Any, runs: int) -> str:
         seconds = cost_model.epoch_seconds(settings, runs)
@@ -265,6 +282,7 @@ class SparseKind(SystemKind):
     """The network of VC."""
 
     numerics_version = 2
+    cuda_backends = ("blocks", "torch")
 
 
 SYSTEM_KINDS: dict[str, SystemKind] = {
@@ -297,11 +315,16 @@ def identify_system(
     """The identity of a built-in system; the backend "auto" is the fastest one for
     `runs` runs. Raises SettingsError, MissingPackage."""
     kind = SYSTEM_KINDS[settings.system]
+    wanted = device
     device = resolve_device(device, kind)
     settings = complete_settings(settings)
-    backends = kind.backends if device == "cpu" else ()
+    if wanted == "auto" and device == "cuda":
+        device = device_of_backend(backend, kind) or kind.fastest_device(settings, runs)
+    backends = kind.backends_on(device)
     check_backend(backend, backends, settings.system, device)
-    if backend == "auto":
+    if device == "cuda" and backends:
+        backend = cuda_backend(settings, kind, backend)
+    elif backend == "auto":
         backend = kind.fastest_backend(settings, runs) if backends else ""
     version = kind.version(settings)
     return SystemIdentity(settings, device, version, backends, backend)
@@ -326,6 +349,30 @@ def check_backend(
         raise SettingsError("backend", backend, allowed)
 
 
+def device_of_backend(backend: str, kind: SystemKind) -> str:
+    """The kind of device that has a backend; empty if it does not determine it."""
+    for device in kind.devices:
+        if backend in kind.backends_on(device):
+            return device
+    return ""
+
+
+def cuda_backend(settings: Any, kind: SystemKind, backend: str = "auto") -> str:
+    """The backend on a CUDA device: the given one, or for "auto" blocks of threads if
+    numba-cuda is installed and a run fits into a block; empty without a choice. Raises
+    SettingsError if the given one cannot be used."""
+    if backend == "torch" or not kind.cuda_backends:
+        return backend if kind.cuda_backends else ""
+    if not numba_cuda_is_installed():
+        reason = "numba-cuda is not installed; pip install 'training-dynamics[cuda]'"
+    else:
+        blocks = importlib.import_module("dynamics.training.cuda_backends")
+        reason = blocks.reason_against_blocks(settings)
+    if reason and backend == "blocks":
+        raise SettingsError("backend", backend, f"torch here: {reason}")
+    return "torch" if reason else "blocks"
+
+
 def resolve_device(device: str, kind: SystemKind) -> str:
     """The device, "cpu" or "cuda", for the setting "auto", "cpu" or "cuda". Raises
     SettingsError, MissingPackage."""
@@ -344,6 +391,11 @@ def resolve_device(device: str, kind: SystemKind) -> str:
         allowed = "auto or cpu: torch finds no CUDA device here"
         raise SettingsError("device", device, allowed)
     return "cpu"
+
+
+def numba_cuda_is_installed() -> bool:
+    """Whether kernels for CUDA devices can be compiled."""
+    return importlib.util.find_spec("numba_cuda") is not None
 
 
 def cuda_is_available() -> bool:

@@ -42,10 +42,12 @@ settings.load_profile("quick")
 
 def pytest_configure(config):
     """CUDA devices are hidden from all tests but those with the mark `cuda`, which
-    `make gpu-check` runs alone: on a CUDA device the others would not be exact.
+    `make gpu-check` runs alone: on a CUDA device the others would not be exact. They run
+    kernels for CUDA in Numba's simulator.
     `make test-all` tries more examples than `make test`."""
     if config.option.markexpr != "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
     if not config.option.markexpr:
         settings.load_profile("thorough")
 

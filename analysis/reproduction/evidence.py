@@ -38,6 +38,7 @@ from dynamics.settings import (
 )
 from dynamics.sweeps.design import SweepDesign, sweep_design
 from dynamics.sweeps.run import compute_missing_points
+from dynamics.system import SYSTEM_KINDS, resolve_device
 from dynamics.trajectory.description import git_commit, package_versions
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 
@@ -148,7 +149,7 @@ def measurement_provenance(device: str) -> dict[str, Any]:
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "git_commit": git_commit(),
         "package_versions": json.dumps(package_versions()),
-        "device": create_system(SparseSettings(), device).device,
+        "device": resolve_device(device, SYSTEM_KINDS["sparse"]),
         "cores": len(affinity(0)) if affinity else os.cpu_count() or 1,
     }
 

@@ -341,8 +341,17 @@ def modular_scores(
     ]
     _scores(weights, layout, pairs, *parts)
     count = layout.n * (layout.n + 1) // 2
+    others, behind, credit = (from_lanes(part, runs)[:, :count] for part in parts)
+    return pair_scores(others, behind, credit)
+
+
+def pair_scores(
+    others: np.ndarray, behind: np.ndarray, credit: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cross-entropy and accuracy of each pair, (run, pair) float64, from the numbers
+    that `_block_scores` describes, (run, pair) each."""
     others, behind, credit = (
-        from_lanes(part, runs)[:, :count].astype(np.float64) for part in parts
+        part.astype(np.float64) for part in (others, behind, credit)
     )
     near = np.log1p(
         others * np.exp(np.minimum(-behind, 50.0))

@@ -100,6 +100,17 @@ class Backend(ABC):
         weights cannot overflow."""
 
 
+def learning_rate_factors(
+    settings: OptimizerSettings, step: int, steps: int
+) -> np.ndarray:
+    """What multiplies learning rates in the updates step + 1, ..., step + steps:
+    (step,) float64."""
+    if not settings.has_schedule:
+        return np.ones(steps)
+    factor = schedule_factor(settings.whole_schedule)
+    return np.array([factor(at) for at in range(step, step + steps)], np.float64)
+
+
 # ----------------------------------------------------------------------------- on a CPU
 
 
@@ -116,13 +127,6 @@ class SimdBackend(Backend):
         self.names = settings.optimizer_value.moments
         shape = to_lanes(np.zeros((runs, sum(network.lengths)), np.float32)).shape
         self.memory = training_arrays(shape, len(self.names))
-
-    def learning_rate_factors(self, step: int, steps: int) -> np.ndarray:
-        """What multiplies learning rates in the updates step + 1, ..., step + steps."""
-        if not self.settings.has_schedule:
-            return np.ones(steps)
-        factor = schedule_factor(self.settings.whole_schedule)
-        return np.array([factor(at) for at in range(step, step + steps)], np.float64)
 
     def set_state(
         self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int

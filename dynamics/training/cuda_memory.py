@@ -37,6 +37,19 @@ def _scoring_numbers(settings: SparseSettings) -> int:
     return 2 * settings.data * (settings.hidden + 2 * settings.length * settings.rows)
 
 
+def block_bytes(
+    settings: ModularSettings | SparseSettings, parameters: int, runs: int
+) -> int:
+    """Memory of `runs` small networks with a block of threads each. The optimizer's
+    moments are counted as three, the most that a known optimizer has."""
+    numbers = 6 * parameters
+    if isinstance(settings, ModularSettings):
+        data = 4 * 4 * settings.pairs
+    else:
+        data = settings.data * (6 * (settings.length + 1) + 36)
+    return WORKSPACE + runs * (4 * numbers + data)
+
+
 def transformer_bytes(settings: TransformerSettings, parameters: int, runs: int) -> int:
     """Memory of `runs` transformers with `parameters` parameters each."""
     s = settings

@@ -17,7 +17,7 @@ _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
 
 
-def _mix_bits(x: Any) -> Any:
+def mix_bits(x: Any) -> Any:
     """A bijection of 64-bit integers in which every output bit depends on every input
     bit."""
     x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST  # masked, since >> keeps the sign
@@ -31,7 +31,7 @@ def shuffle_keys(seed: Any, epoch: Any, index: Any, bits: int) -> Any:
 
     seed, epoch and index: arrays or tensors of int64 that broadcast.
     """
-    word = _mix_bits(_mix_bits(_mix_bits(seed) + epoch * _GOLDEN) + index * _GOLDEN)
+    word = mix_bits(mix_bits(mix_bits(seed) + epoch * _GOLDEN) + index * _GOLDEN)
     return (((word >> (bits + 1)) & ((1 << (63 - bits)) - 1)) << bits) | index
 
 

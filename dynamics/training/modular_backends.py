@@ -19,7 +19,12 @@ from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.parameters import Weights
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, modular_training_mask
-from dynamics.training.backends import SimdBackend, TorchBackend, mean_scores
+from dynamics.training.backends import (
+    SimdBackend,
+    TorchBackend,
+    learning_rate_factors,
+    mean_scores,
+)
 from dynamics.training.runwise_backend import (
     PORTION_PAIRS,
     Map,
@@ -42,6 +47,17 @@ def split_pair_counts(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
     return np.stack([train, ~train][: len(modular_splits(s))], axis=-1).astype(
         np.float64
     )
+
+
+def exact_modular_scores(
+    network: ConstantAttention, rows: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The `scores` of rows of weights in float64, with the `split_pair_counts` of the
+    same runs."""
+    pairs = torch.from_numpy(all_pairs(network.settings.n))
+    weights = network.unflatten(torch.from_numpy(rows).double())
+    logits = network.logits(weights, pairs)
+    return mean_scores(logits, network.target(pairs), torch.from_numpy(counts))
 
 
 class ModularSimdBackend(SimdBackend):
@@ -67,7 +83,7 @@ class ModularSimdBackend(SimdBackend):
             self.pair_weights,
             self.pairs,
             self.rates,
-            self.learning_rate_factors(step, steps),
+            learning_rate_factors(self.settings, step, steps),
             self.updates + 1,
             steps,
         )
@@ -87,13 +103,8 @@ class ModularSimdBackend(SimdBackend):
         return loss, accuracy
 
     def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        pairs = torch.from_numpy(all_pairs(self.network.settings.n))
-        weights = self.network.unflatten(
-            torch.from_numpy(self.weights()[mask]).double()
-        )
-        logits = self.network.logits(weights, pairs)
-        return mean_scores(
-            logits, self.network.target(pairs), torch.from_numpy(self.counts[mask])
+        return exact_modular_scores(
+            self.network, self.weights()[mask], self.counts[mask]
         )
 
 

@@ -25,6 +25,7 @@ from dynamics.training.backends import (
     SimdBackend,
     TorchBackend,
     concatenate_scores,
+    learning_rate_factors,
     mean_scores,
 )
 from dynamics.training.cuda_memory import runs_scored_together
@@ -36,7 +37,7 @@ from dynamics.training.minibatches import (
 )
 
 
-def _training_and_evaluation(
+def training_and_evaluation(
     s: SparseSettings, seeds: np.ndarray
 ) -> tuple[LabelledSequences, EvaluationSequences]:
     """The training sequences of runs, and the sequences that they are evaluated on."""
@@ -44,6 +45,25 @@ def _training_and_evaluation(
     return LabelledSequences(
         train, sparse_sum(train, s).astype(np.int16)
     ), evaluation_sequences(s, train, test)
+
+
+def exact_sparse_scores(
+    network: ClusteringHead,
+    rows: np.ndarray,
+    evaluation: EvaluationSequences,
+    mask: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The `scores` in float64 of the runs in `mask` (run,), of rows of weights of all
+    runs."""
+    scores = []
+    for run in np.flatnonzero(mask):
+        tokens, targets, counts = (
+            torch.from_numpy(values[[run]]) for values in evaluation
+        )
+        weights = network.unflatten(torch.from_numpy(rows[[run]]).double())
+        logits = network.logits(weights, tokens.long())
+        scores.append(mean_scores(logits, targets.long(), counts))
+    return concatenate_scores(scores)
 
 
 class SparseSimdBackend(SimdBackend):
@@ -62,7 +82,7 @@ class SparseSimdBackend(SimdBackend):
         self.layout = sparse_layout(network)
         self.seeds = np.asarray(seeds, np.int64)
         self.axes = tuple(range(network.settings.dim))
-        self.training, self.evaluation = _training_and_evaluation(
+        self.training, self.evaluation = training_and_evaluation(
             network.settings, seeds
         )
         self.counts = to_lanes(self.evaluation.counts.reshape(self.runs, -1))
@@ -101,7 +121,7 @@ class SparseSimdBackend(SimdBackend):
             self.training,
             self.order[1],
             self.rates,
-            self.learning_rate_factors(step, steps),
+            learning_rate_factors(self.settings, step, steps),
             self.updates + 1,
             batch * s.batch,
             s.batch,
@@ -118,18 +138,7 @@ class SparseSimdBackend(SimdBackend):
         return loss / self.totals, accuracy / self.totals
 
     def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        scores = []
-        for run, row in zip(np.flatnonzero(mask), self.weights()[mask], strict=True):
-            tokens, targets, counts = (
-                torch.from_numpy(values[[run]]) for values in self.evaluation
-            )
-            weights = self.network.unflatten(torch.from_numpy(row[None]).double())
-            scores.append(
-                mean_scores(
-                    self.network.logits(weights, tokens.long()), targets.long(), counts
-                )
-            )
-        return concatenate_scores(scores)
+        return exact_sparse_scores(self.network, self.weights(), self.evaluation, mask)
 
 
 class SparseTorchBackend(TorchBackend):
@@ -149,7 +158,7 @@ class SparseTorchBackend(TorchBackend):
         s = network.settings
         self.clock = clock
         super().__init__(s, network, len(seeds), device, width)
-        train, evaluation = _training_and_evaluation(s, seeds)
+        train, evaluation = training_and_evaluation(s, seeds)
         self.evaluation = [torch.from_numpy(values).to(device) for values in evaluation]
         self.together = min(self.width, runs_scored_together(s))
         runs = torch.from_numpy(np.minimum(np.arange(self.width), len(seeds) - 1)).to(

@@ -1,6 +1,7 @@
 """The training systems: ensembles of networks that implement the protocol
 `dynamics.System`."""
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
@@ -14,7 +15,7 @@ from dynamics.kernels.simd import LANES_32
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.transformer_network import Transformer
-from dynamics.settings import RANDOM, ModularSettings
+from dynamics.settings import RANDOM
 from dynamics.system import DEFAULT_CLOCK, SYSTEM_KINDS, SystemKind, resolve_device
 from dynamics.training import (
     cuda_memory,
@@ -35,6 +36,7 @@ from dynamics.training.run_groups import (
 )
 from dynamics.training.runwise_backend import PORTION_PAIRS
 from dynamics.training.starting_weights import starting_weights
+from dynamics.trajectory.description import FIRST_BACKENDS
 
 _Network = TypeVar("_Network", ConstantAttention, ClusteringHead, Transformer)
 
@@ -50,7 +52,7 @@ class TrainingSystem(ABC, Generic[_Network]):
     device : {"auto", "cpu", "cuda"}, optional
         Where to compute; "auto" is a CUDA device if torch finds one.
     ensemble_width : int, optional
-        Smallest width of batched products on CUDA, on which rounding depends.
+        Smallest width of torch's batched products on CUDA, on which rounding depends.
     """
 
     kind: SystemKind
@@ -73,6 +75,10 @@ class TrainingSystem(ABC, Generic[_Network]):
         self.network: _Network = self.network_class(settings)
         self.splits = self.split_names(settings)
         self.device = device if device == "cpu" else resolve_device(device, self.kind)
+        self.backends = self.kind.backends_on(self.device)
+        if self.backends:
+            kind_of_device = "cpu" if self.device == "cpu" else "cuda"
+            self.backend_name = FIRST_BACKENDS[kind_of_device]
         self.ensemble_width = ensemble_width
         self.moment_names = settings.optimizer_value.moments
         self.variables = {
@@ -107,6 +113,10 @@ class TrainingSystem(ABC, Generic[_Network]):
         """Estimated memory in bytes for an ensemble of `runs`."""
         if self.device == "cpu":
             return self.cpu_bytes(runs)
+        if self.backend_name == "blocks":
+            return cuda_memory.block_bytes(
+                self.settings, sum(self.network.lengths), runs
+            )
         width = max(runs, self.ensemble_width, self.torch_backend.min_width)
         return self.cuda_bytes(self.settings, sum(self.network.lengths), width)
 
@@ -223,6 +233,11 @@ class TrainingSystem(ABC, Generic[_Network]):
         )
 
 
+def _block_backends() -> Any:
+    """The module of backends that need numba-cuda."""
+    return importlib.import_module("dynamics.training.cuda_backends")
+
+
 class ModularSystem(TrainingSystem[ConstantAttention]):
     """The constant-attention network of CA on addition modulo N, as a
     `dynamics.System`.
@@ -246,14 +261,6 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
     torch_backend = modular_backends.ModularTorchBackend
     cuda_bytes = staticmethod(cuda_memory.modular_bytes)
 
-    def __init__(
-        self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0
-    ) -> None:
-        super().__init__(settings, device, ensemble_width)
-        if self.device == "cpu":
-            self.backends = self.kind.backends
-            self.backend_name = "simd"
-
     @property
     def groups_on_threads(self) -> bool:
         return self.backend_name == "simd"
@@ -263,6 +270,8 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
             return modular_backends.ModularSimdBackend(self.network, seeds)
         if self.backend_name == "blas":
             return modular_backends.ModularBlasBackend(self.network, seeds)
+        if self.backend_name == "blocks":
+            return _block_backends().ModularBlockBackend(self.network, seeds)
         return self.torch_backend(self.network, seeds, self.device, self.ensemble_width)
 
     def cpu_bytes(self, runs: int) -> int:
@@ -308,6 +317,8 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
         return super().initial_weights(seeds)
 
     def backend(self, seeds: np.ndarray) -> Backend:
+        if self.backend_name == "blocks":
+            return _block_backends().SparseBlockBackend(self.network, seeds, self.clock)
         if self.device == "cpu":
             return sparse_backends.SparseSimdBackend(self.network, seeds, self.clock)
         return self.torch_backend(

@@ -265,9 +265,16 @@ OPTIONAL_ATTRIBUTES = (*BRANCH_ATTRIBUTES, "copies", "backend", "observers", "un
 a system that has a choice of several, the names and source hashes of observers as JSON,
 and the condition at which runs end."""
 
-FIRST_BACKEND = "simd"
+FIRST_BACKENDS = {"cpu": "simd", "cuda": "torch"}
 """The backend of files without the attribute, which were written when there was only
-one."""
+one, by the kind of device."""
+
+
+def recorded_backend(attributes: Mapping[Any, Any]) -> str:
+    """The backend that has computed a run, from the attributes of its file."""
+    first = FIRST_BACKENDS.get(str(attributes.get("device", "cpu")), "")
+    return str(attributes.get("backend", first))
+
 
 METRIC_VARIABLES = (
     "gradient_norm",
@@ -319,7 +326,7 @@ def identity_of(
 def identity_digest(identity: Mapping[str, Any]) -> str:
     """Twelve hexadecimal digits of the SHA-256 of an identity."""
     values = _comparable(identity)
-    if values.get("backend") == FIRST_BACKEND:
+    if values.get("backend") == FIRST_BACKENDS.get(values["device"], ""):
         del values["backend"]
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -348,7 +355,7 @@ def check_same_run(
     there = _comparable(
         {
             "config_json": "{}",
-            "backend": FIRST_BACKEND,
+            "backend": recorded_backend(recorded),
             **absent,
             **{name: recorded[name] for name in names},
         }

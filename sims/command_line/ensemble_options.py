@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar
 
 import tyro
 
@@ -27,7 +27,7 @@ class SizeOptions(EnsembleArguments):
     settings: tyro.conf.Suppress[None] = None  # type: ignore[assignment]
     steps: tyro.conf.Suppress[None] = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    backend: Literal["auto", "simd", "blas"] = "auto"
+    backend: Literal["auto", "simd", "blas", "blocks", "torch"] = "auto"
 
     def arguments(self) -> dict[str, Any]:
         """The arguments by name, without settings and steps."""
@@ -72,7 +72,7 @@ def ensemble_options(settings: type[Settings]) -> type[EnsembleOptions]:
     every = ("every", int | None, dataclasses.field(default=None, metadata=described))
     kind = dataclasses.make_dataclass(
         "EnsembleOptions",
-        [every, *system_choices(EnsembleOptions, settings.system)],
+        [every, *system_choices(settings.system)],
         bases=(EnsembleOptions,),
         frozen=True,
     )
@@ -80,17 +80,18 @@ def ensemble_options(settings: type[Settings]) -> type[EnsembleOptions]:
     return kind
 
 
-def system_choices(options: type, system: str) -> list[tuple[str, Any, str]]:
-    """The fields `device` and `backend` of a class of options, with the choices that a
-    built-in system has; an option without a choice does not exist."""
+def system_choices(system: str) -> list[tuple[str, Any, str]]:
+    """The options `device` and `backend`, with the choices that a built-in system has; an
+    option without a choice does not exist."""
     if system not in SYSTEM_KINDS:
         return []
     kind = SYSTEM_KINDS[system]
     device: Any = Literal["auto", "cpu", "cuda"]
     if "cuda" not in kind.devices:
         device = Literal["auto", "cpu"]
-    backend: Any = get_type_hints(options)["backend"]
-    if not kind.backends:
+    choices: Any = ("auto", *kind.backends, *kind.cuda_backends)
+    backend: Any = Literal[choices]
+    if choices == ("auto",):
         backend = tyro.conf.Suppress[backend]  # type: ignore[misc]
     return [("device", device, "auto"), ("backend", backend, "auto")]
 

@@ -21,7 +21,7 @@ from dynamics.settings import (
     changed_settings,
     check_integer,
 )
-from dynamics.trajectory.description import FIRST_BACKEND
+from dynamics.trajectory.description import recorded_backend
 from dynamics.trajectory.diverged import count_diverged, count_stopped
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
@@ -105,7 +105,7 @@ def _prepare_branch(
         allowed = "the step at which to branch off the trajectory of --branch"
         raise SettingsError("step", "none", allowed)
     source = open_origin(str(origin.branch), settings.system, "branch")
-    recorded = {"backend": FIRST_BACKEND, **source.attrs}
+    recorded = {**source.attrs, "backend": recorded_backend(source.attrs)}
     for name in ("runs", "seed", "device", "backend"):
         value = getattr(ensemble, name)
         if value not in (recorded[name], "auto"):
@@ -148,16 +148,17 @@ def print_diverged(trajectory: xr.Dataset, consequence: str, log: TextIO) -> Non
 
 
 def print_backend(trajectory: xr.Dataset, log: TextIO) -> None:
-    """Print the backend that has computed a trajectory on a CPU, and the time that the
+    """Print the backend that has computed a trajectory, and on a CPU the time that the
     cost model expects of each."""
+    name = recorded_backend(trajectory.attrs)
     if trajectory.attrs["device"] != "cpu":
+        print(f"backend     {name}", file=log)
         return
     settings = cast(ModularSettings, read_settings(trajectory))
     seconds = cost_model.epoch_seconds(settings, trajectory.sizes["run"])
     expected = ", ".join(
         f"{name} {1000 * value:.3g} ms" for name, value in seconds.items()
     )
-    name = trajectory.attrs.get("backend", FIRST_BACKEND)
     print(
         f"backend     {name}  (expected for an epoch of all runs: {expected})", file=log
     )

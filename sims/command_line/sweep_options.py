@@ -81,7 +81,7 @@ def sweep_options(settings: type[Settings]) -> type:
     )
     ensembles = dataclasses.make_dataclass(
         "SweepOptions",
-        system_choices(SweepOptions, settings.system),
+        system_choices(settings.system),
         bases=(SweepOptions,),
         frozen=True,
     )

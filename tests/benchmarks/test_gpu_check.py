@@ -2,6 +2,7 @@
 its exit statuses."""
 
 import json
+import subprocess
 
 import pytest
 import torch
@@ -17,12 +18,17 @@ from tests.dynamics.training.test_without_cuda import (
 )
 
 SMALL = {
-    "networks": Case(ModularSettings(n=5, hidden=4), 3, 4, 2),
+    "networks": Case(ModularSettings(n=5, hidden=4), 3, (3,), 4),
     "heads": Case(
-        SparseSettings(length=6, sparsity=2, data=50, batch=10, hidden=5), 2, 4, 1
+        SparseSettings(length=6, sparsity=2, data=50, batch=10, hidden=5), 2, (2,), 4
     ),
-    "transformers": Case(TransformerSettings(n=5, dim=8, heads=2), 2, 4, 2),
+    "transformers": Case(TransformerSettings(n=5, dim=8, heads=2), 2, (2,), 4),
 }
+
+
+@pytest.fixture(autouse=True)
+def short_measurements(monkeypatch):
+    monkeypatch.setattr(gpu_check, "MEASURED_SECONDS", 0.01)
 
 
 def test_differences_above_the_tolerance_and_failing_tests_are_reported(
@@ -30,7 +36,9 @@ def test_differences_above_the_tolerance_and_failing_tests_are_reported(
 ):
     words = ["--device", "cpu", "--out", str(tmp_path / "figures.json")]
     monkeypatch.setattr(
-        gpu_check, "run_cuda_tests", lambda: {"passed": 1, "failed": 2, "skipped": 0}
+        gpu_check,
+        "run_cuda_tests",
+        lambda seconds: {"passed": 1, "failed": 2, "skipped": 0},
     )
     assert gpu_check.main(words, {"networks": SMALL["networks"]}) == gpu_check.DIFFERS
     assert "2 tests failed" in capsys.readouterr().out
@@ -39,7 +47,7 @@ def test_differences_above_the_tolerance_and_failing_tests_are_reported(
         gpu_check.main([*words, "--no-tests"], {"networks": SMALL["networks"]})
         == gpu_check.DIFFERS
     )
-    assert "networks: embedding differs by 0 of its change" in capsys.readouterr().err
+    assert "networks, cpu: embedding differs by 0 of its" in capsys.readouterr().err
 
 
 def test_cuda_tests_are_counted_from_their_report(monkeypatch):
@@ -54,7 +62,55 @@ def test_cuda_tests_are_counted_from_their_report(monkeypatch):
             file.write(f"<testsuites>{suite}</testsuites>")
 
     monkeypatch.setattr(gpu_check.subprocess, "run", run)
-    assert gpu_check.run_cuda_tests() == {"passed": 5, "failed": 3, "skipped": 1}
+    assert gpu_check.run_cuda_tests(9) == {"passed": 5, "failed": 3, "skipped": 1}
+
+
+def test_cuda_tests_end_with_the_time(monkeypatch):
+    def run(command, **options):
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+
+    monkeypatch.setattr(gpu_check.subprocess, "run", run)
+    assert gpu_check.run_cuda_tests(9)["ended"] == "no time left"
+
+
+def test_each_line_is_written_at_once_and_an_error_is_a_line(tmp_path, monkeypatch):
+    path = tmp_path / "figures.json"
+    seen = []
+
+    def measure(settings, way, runs):
+        seen.append(len(json.loads(path.read_text())["speeds"]))
+        if len(seen) == 2:
+            raise RuntimeError("wrong\nin two lines")
+        return {"rate": 1.0}
+
+    monkeypatch.setattr(gpu_check, "measure_speed", measure)
+    monkeypatch.setattr(gpu_check, "compare_devices", lambda case, way: [])
+    words = ["--device", "cpu", "--no-tests", "--out", str(path)]
+    assert gpu_check.main(words, SMALL) == gpu_check.DIFFERS
+    assert seen == [0, 1, 2]
+    speeds = json.loads(path.read_text())["speeds"]
+    assert speeds[1]["error"] == "RuntimeError: wrong"
+    assert gpu_check.main([*words, "--seconds", "-1"], SMALL) == gpu_check.AGREES
+    content = json.loads(path.read_text())
+    for name in ("comparisons", "speeds"):
+        assert {row["left_out"] for row in content[name]} == {"no time left"}
+
+
+def test_a_dry_run_in_the_simulator(tmp_path, capsys):
+    """From end to end, with the kernels of both small networks."""
+    path = tmp_path / "figures.json"
+    words = ["--device", "simulator", "--no-tests", "--out", str(path)]
+    assert gpu_check.main(words) == gpu_check.AGREES
+    content = json.loads(path.read_text())
+    compared = {(row["case"], row["way"]) for row in content["comparisons"]}
+    measured = {(row["case"], row["way"]) for row in content["speeds"]}
+    blocks = {name for name, way in measured if way == "blocks"}
+    assert blocks == {"constant-attention networks", "clustering heads"}
+    assert compared == {(name, "blocks") for name in blocks}
+    assert {name for name, _ in measured} == set(gpu_check.SMALL_CASES)
+    for row in content["speeds"]:
+        assert row["rate"] > 0
+    assert "clustering heads, 2 runs, blocks: " in capsys.readouterr().out
 
 
 def test_everything_runs_on_a_stub_of_a_gpu(tmp_path, monkeypatch, capsys):
@@ -67,19 +123,25 @@ def test_everything_runs_on_a_stub_of_a_gpu(tmp_path, monkeypatch, capsys):
     for name in ("memory_allocated", "max_memory_allocated"):
         monkeypatch.setattr(torch.cuda, name, lambda: 0)
     monkeypatch.setattr(system, "cuda_is_available", lambda: True)
+    for module in (system, gpu_check):
+        monkeypatch.setattr(module, "numba_cuda_is_installed", lambda: False)
     monkeypatch.setattr(
         training_systems,
         "resolve_device",
         lambda device, kind: OtherDevice("cpu") if device == "cuda" else device,
     )
     monkeypatch.setattr(
-        gpu_check, "run_cuda_tests", lambda: {"passed": 1, "failed": 0, "skipped": 0}
+        gpu_check,
+        "run_cuda_tests",
+        lambda seconds: {"passed": 1, "failed": 0, "skipped": 0},
     )
     out = tmp_path / "figures.json"
     assert gpu_check.main(["--out", str(out)], SMALL) == gpu_check.AGREES
     result = json.loads(out.read_text())
     assert result["device"] == "a stub"
-    assert [row["case"] for row in result["run_epochs_per_second"]] == list(SMALL)
+    assert [row["case"] for row in result["speeds"][::2]] == list(SMALL)
+    ways = [row["way"] for row in result["speeds"]]
+    assert ways == ["cpu", "torch", "cpu", "torch", "cpu", "cuda"]
     compared = {(row["case"], row["variable"]) for row in result["comparisons"]}
     assert {("networks", "embedding"), ("heads", "loss")} <= compared
     differences = [row["difference"] for row in result["comparisons"]]

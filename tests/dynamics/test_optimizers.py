@@ -49,6 +49,13 @@ from dynamics.training.transformer_backends import (
 )
 
 
+def simulated_backend(settings, runs):
+    """The backend of blocks of threads on a CUDA device, in Numba's simulator."""
+    from tests.dynamics.training.block_backends import block_backend
+
+    return block_backend(settings, runs)
+
+
 def lion(gradient, weight, mean, lr, weight_decay, beta1, beta2):
     """Lion (Chen et al. 2023, arXiv 2302.06675)."""
     direction = sign(beta1 * mean + (1 - beta1) * gradient)
@@ -91,7 +98,9 @@ BACKENDS = {
     "modular simd": lambda s: ModularSimdBackend(ConstantAttention(s), SEEDS),
     "modular blas": lambda s: ModularBlasBackend(ConstantAttention(s), SEEDS),
     "modular torch": lambda s: ModularTorchBackend(ConstantAttention(s), SEEDS, "cpu"),
+    "modular blocks": lambda s: simulated_backend(s, 3),
     "sparse simd": lambda s: SparseSimdBackend(ClusteringHead(s), SEEDS),
+    "sparse blocks": lambda s: simulated_backend(s, 3),
     "sparse torch": lambda s: SparseTorchBackend(ClusteringHead(s), SEEDS, "cpu"),
     "transformer blas": lambda s: TransformerCpuBackend(Transformer(s), SEEDS),
     "transformer torch": lambda s: TransformerTorchBackend(

@@ -40,7 +40,7 @@ from dynamics.sweeps import combine_points, compute_missing_points, sweep, sweep
 from dynamics.sweeps import dask_backend as module
 from dynamics.sweeps.dask_backend import SweepError, compute_point
 from dynamics.trajectory import DIVERGED, DONE, closed_parts
-from dynamics.trajectory.description import FIRST_BACKEND
+from dynamics.trajectory.description import recorded_backend
 from sims.command_line.sweep_options import design_from_options, sweep_options
 from sims.command_line.sweep_results import sweep_rows
 from tests.interruptions import interrupt_at
@@ -125,7 +125,7 @@ def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
         ).points[0]
         sweep(settings, {"lr": [0.01]}, epochs=6, backend=backend, **amount)
         with open_trajectory(point.path) as trained:
-            assert trained.attrs.get("backend", FIRST_BACKEND) == backend
+            assert recorded_backend(trained.attrs) == backend
 
 
 def test_epochs_may_have_different_numbers_of_steps():

@@ -23,6 +23,7 @@ from dynamics import (
     training_copies,
 )
 from dynamics.ensemble import create_system
+from dynamics.system import SYSTEM_KINDS
 from dynamics.trajectory.schema import DIVERGED
 from tests.dynamics import test_optimizers  # noqa: F401 - registers amsgrad
 from tests.dynamics.training.single_updates import assert_same_updates_on
@@ -33,6 +34,7 @@ SETTINGS = [
     ModularSettings(n=7, hidden=9),
     ModularSettings(n=7, hidden=9, embedding_weight_decay=0.0),
     SparseSettings(length=6, sparsity=2, data=50, batch=16, hidden=5),
+    SparseSettings(data=5000, batch=70, norm="unit-smooth", activation="relu"),
     TransformerSettings(n=11, dim=16, heads=2, attention_rate=0.5),
     TransformerSettings(n=11, dim=16, heads=2, batch=40, equals_token=True),
     TransformerSettings(n=7, dim=16, heads=2, layers=2, attention_rate=0.0),
@@ -55,7 +57,13 @@ SETTINGS = [
     TransformerSettings(n=11, dim=16, heads=2, activation="tanh"),
 ]
 EACH_SYSTEM = pytest.mark.parametrize(
-    "settings", SETTINGS, ids=lambda settings: settings.system
+    ("settings", "backend"),
+    [
+        (settings, backend)
+        for settings in SETTINGS
+        for backend in SYSTEM_KINDS[settings.system].cuda_backends or ("auto",)
+    ],
+    ids=lambda item: getattr(item, "system", item),
 )
 
 
@@ -69,20 +77,30 @@ def run(settings, runs=4, steps=20, **options):
 
 
 @EACH_SYSTEM
-def test_networks_train_as_on_a_cpu(settings):
-    here, there = (create_system(settings, device) for device in ("cpu", "cuda"))
+def test_networks_train_as_on_a_cpu(settings, backend):
+    here = create_system(settings, "cpu")
+    there = create_system(settings, "cuda", backend=backend)
     assert_same_updates_on(here, there, 4, 20)
 
 
 @EACH_SYSTEM
-def test_equal_ensembles_have_equal_bits(settings):
-    xr.testing.assert_identical(run(settings).drop_attrs(), run(settings).drop_attrs())
+def test_equal_ensembles_have_equal_bits(settings, backend):
+    first, second = (run(settings, backend=backend) for _ in range(2))
+    xr.testing.assert_identical(first.drop_attrs(), second.drop_attrs())
+    assert first.attrs.get("backend", "auto") == backend
 
 
 @EACH_SYSTEM
-def test_a_continued_run_and_a_replay_have_the_same_bits(settings):
-    whole = run(settings)
-    run(settings, steps=10, out="run.nc").close()
+def test_a_run_in_a_block_of_its_own_depends_on_itself_alone(settings, backend):
+    if backend == "blocks":
+        many, alone = (run(settings, runs, backend=backend) for runs in (300, 1))
+        xr.testing.assert_equal(many.isel(run=[0]).drop_attrs(), alone.drop_attrs())
+
+
+@EACH_SYSTEM
+def test_a_continued_run_and_a_replay_have_the_same_bits(settings, backend):
+    whole = run(settings, backend=backend)
+    run(settings, steps=10, out="run.nc", backend=backend).close()
     continued = run(settings, out="run.nc").load()
     xr.testing.assert_equal(continued.drop_attrs(), whole.drop_attrs())
     repeated = replay("run.nc", 2, 5, 20)
@@ -96,7 +114,7 @@ def test_a_continued_run_and_a_replay_have_the_same_bits(settings):
 def test_threads_train_ensembles_side_by_side():
     def train(seed):
         with torch.cuda.stream(torch.cuda.Stream()):
-            return run(SETTINGS[3], runs=1, steps=40, seed=seed)
+            return run(SETTINGS[4], runs=1, steps=40, seed=seed)
 
     with ThreadPoolExecutor(4) as threads:
         together = list(threads.map(train, range(8)))
@@ -130,7 +148,8 @@ def test_an_ensemble_takes_no_more_memory_than_estimated():
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        system = create_system(settings, "cuda")
+        backend = "torch" if SYSTEM_KINDS[settings.system].cuda_backends else "auto"
+        system = create_system(settings, "cuda", backend=backend)
         system.observe(system.advance(system.initial(np.arange(64)), 3))
         used = torch.cuda.max_memory_allocated() - before
         assert used <= system.working_bytes(64), settings.system
