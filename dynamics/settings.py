@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from dynamics import forces, optimizers, schedules
-from dynamics.activations import ACTIVATIONS, ActivationName
 from dynamics.errors import MissingFile, SettingsError, check_choice
 from dynamics.forces import BalanceRule, Force
 from dynamics.optimizers import Optimizer
@@ -513,6 +512,10 @@ def _schedule_identity(text: object) -> str:
     return schedules.schedule_identity(str(text))
 
 
+ActivationName = Literal["relu", "gelu", "tanh"]
+"""Activations of hidden layers; `dynamics.networks.activation_functions` has them."""
+
+
 class PairSplit:
     """Which pairs are trained on, in the settings of networks that learn pairs of
     tokens: a share of all, drawn by the seed of each run or by one seed for all runs, or
@@ -697,7 +700,7 @@ class ModularSettings(PairSplit, NetworkSettings):
                 allowed = "none if --decay-of names the embedding"
                 found = self.embedding_weight_decay
                 raise SettingsError("embedding_weight_decay", found, allowed)
-        check_choice("activation", self.activation, tuple(ACTIVATIONS))
+        check_choice("activation", self.activation, get_args(ActivationName))
         _check_field(self, "n", check_integer, 2, 1000)
         _check_field(self, "hidden", check_integer, 1, 100_000)
         _check_field(self, "dim", check_integer, 1, 10_000)
@@ -873,7 +876,7 @@ class SparseSettings(NetworkSettings):
         if self.smooth_width != 1 and not self.norm.endswith("smooth"):
             allowed = "1 unless the norm is rms-smooth or unit-smooth"
             raise SettingsError("smooth_width", self.smooth_width, allowed)
-        check_choice("activation", self.activation, tuple(ACTIVATIONS))
+        check_choice("activation", self.activation, get_args(ActivationName))
         for field in ("receptor_biases", "output_bias"):
             if not isinstance(getattr(self, field), bool):
                 raise SettingsError(field, getattr(self, field), "True or False")
@@ -1069,7 +1072,7 @@ class TransformerSettings(PairSplit, NetworkSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("task", self.task, get_args(TaskName))
-        check_choice("activation", self.activation, tuple(ACTIVATIONS))
+        check_choice("activation", self.activation, get_args(ActivationName))
         check_choice(
             "initialisation", self.initialisation, get_args(InitialisationName)
         )

@@ -16,7 +16,7 @@ from analysis.linearization.attention_derivatives import (
     NormalisationDerivatives,
     batched_matmul,
 )
-from dynamics.activations import Activation
+from dynamics.networks.activation_functions import Activation
 from dynamics.networks.parameters import Weights
 
 

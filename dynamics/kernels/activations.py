@@ -1,9 +1,10 @@
-"""The functions of `dynamics.activations` on SIMD lanes in float32, each with its
-derivative."""
+"""The functions of `dynamics.networks.activation_functions` on SIMD lanes in float32,
+each with its derivative."""
+
+from typing import get_args
 
 import numpy as np
 
-from dynamics.activations import ACTIVATIONS
 from dynamics.kernels.compiling import kernel_function
 from dynamics.kernels.simd import (
     exponential,
@@ -12,8 +13,11 @@ from dynamics.kernels.simd import (
     scalars,
     where_above,
 )
+from dynamics.settings import ActivationName
 
-ACTIVATION_CODES = {name: tuple(range(at)) for at, name in enumerate(ACTIVATIONS)}
+ACTIVATION_CODES = {
+    name: tuple(range(at)) for at, name in enumerate(get_args(ActivationName))
+}
 """What stands for each activation in kernels: a tuple, whose length is part of its type,
 so that kernels are compiled for one activation."""
 _RELU, _GELU, _TANH = (len(ACTIVATION_CODES[name]) for name in ("relu", "gelu", "tanh"))

@@ -1,5 +1,5 @@
-"""The functions of `dynamics.activations` on a CUDA device in float32, each with its
-derivative."""
+"""The functions of `dynamics.networks.activation_functions` on a CUDA device in
+float32, each with its derivative."""
 
 import math
 from typing import Any

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from dynamics import randomness
-from dynamics.activations import ACTIVATIONS
+from dynamics.networks.activation_functions import ACTIVATIONS
 from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import SparseSettings
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dynamics.activations import ACTIVATIONS
 from dynamics.kernels import activations
 from dynamics.kernels.compiling import njit
 from dynamics.kernels.simd import LANES_32, load_scalars, store_scalars
+from dynamics.networks.activation_functions import ACTIVATIONS
 from dynamics.tasks import operation_pairs, operation_splits
 from tests import plain_head, plain_torch
 from tests.dynamics.test_optimizers import BACKENDS, NETWORKS, SEEDS, SETTINGS

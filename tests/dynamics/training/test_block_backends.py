@@ -18,7 +18,7 @@ from dynamics import (
     simulate,
     system,
 )
-from dynamics.activations import ACTIVATIONS
+from dynamics.networks.activation_functions import ACTIVATIONS
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.tasks import all_pairs, sample_sequences, sparse_sum
