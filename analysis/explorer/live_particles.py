@@ -288,7 +288,7 @@ class ParticlesPage(LivePage):
         """The particles and the forces on them."""
         plane = self.plane()
         places = panel.fit_limits(plane.places(self.run.embedding))
-        force = (self.run.force() @ plane.basis.T)[None]
+        force = (self.run.mean_force() @ plane.basis.T)[None]
         arrows = scaled_arrows(places[None], force, ARROW_LENGTH * panel.reach)
         chosen = places[[int(self.token.value)]]
         return {"embedding": places, "chosen": chosen, "force": arrows[0]}

@@ -135,10 +135,10 @@ class ParticleRun(LiveRun):
             self.state, embedding=self.system.normalise(moved[None])
         )
 
-    def force(self) -> np.ndarray:
-        """The balanced force on every particle (token, axis)."""
+    def mean_force(self) -> np.ndarray:
+        """The mean force of two steps on every particle (token, axis)."""
         with numba_threads(1):
-            return self.system.force(self.state.embedding)[0][0]
+            return self.system.mean_force(self.state.embedding)[0]
 
 
 class NetworkRun(LiveRun):

@@ -81,7 +81,9 @@ PAIR_SUMS_EXPLANATION = (
 )
 
 _FORCE_EXPLANATION = (
-    "The force on every particle. It is small where the particles rest."
+    "The force on every particle, mean of this step and the next: particles of a grid"
+    " jump to and fro. What is left at rest changes only the size, which every step"
+    " restores."
 )
 
 _ARRAY_NAMES = ("pair_sums", "classes", "crosses", "density", "imperfect_fraction")
@@ -444,8 +446,8 @@ class ParticlePanels(PairPanels):
         return self.system.fields(self.embedding[frames])
 
     def force_arrows(self, frames: np.ndarray) -> np.ndarray:
-        """Arrows of the force, (frame, arrow, 4)."""
-        return self.arrows(frames, self.fields(frames).sum(axis=0))
+        """Arrows of the mean force of two steps, (frame, arrow, 4)."""
+        return self.arrows(frames, self.system.mean_force(self.embedding[frames]))
 
     def field_arrows(self, field: int, frames: np.ndarray) -> np.ndarray:
         """Arrows of one of the force fields, all with the same scale, (frame, arrow,
@@ -569,7 +571,7 @@ class ParticlePanels(PairPanels):
                 "force",
                 "force",
                 self.force_arrows,
-                "arrows scaled in each frame",
+                "mean of two steps; arrows scaled in each frame",
                 _FORCE_EXPLANATION,
             )
             for field, force in enumerate(self.system.settings.forces):

@@ -228,6 +228,20 @@ class ParticleSystem:
         total = self._run_kernel(embedding, 0, track, None)[1]
         return total.reshape(runs, n, dim), track[FORCE_NORM]
 
+    def mean_force(self, embedding: np.ndarray, steps: int = 2) -> np.ndarray:
+        """The mean of the forces before each of some steps without noise that begin at
+        an embedding: (run, token, axis) for both.
+
+        With the default step size particles at rest can jump to and fro between two
+        places, where the force is large; the mean of two steps shows what moves them."""
+        total = np.zeros_like(embedding, dtype=np.float64)
+        for _ in range(steps):
+            track = np.zeros((TRACK_ROWS, len(embedding)))
+            track[0] = 1  # running
+            embedding, force = self._run_kernel(embedding, 1, track, None)
+            total += force.reshape(embedding.shape)
+        return total / steps
+
     def fields(self, embedding: np.ndarray) -> np.ndarray:
         """The fields of the forces of the law with their constants and weights, on
         every particle of embeddings: (..., token, axis) -> (force, ..., token, axis).
