@@ -10,9 +10,12 @@ python -m analysis.film RUN.nc --panels embedding loss --out docs/pictures/run.g
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 import dynamics
 from analysis import panels, plots
@@ -32,8 +35,10 @@ if TYPE_CHECKING:
     from analysis.plots.drawing.film_timeline import FilmFrames
 
 _FORMATS = ("mp4", "gif")
-_MIN_FPS, _LAST_SECONDS, _MAP_PIXELS = 0.1, 0.5, 96
+_MIN_FPS, _LAST_SECONDS, _MAX_MAP_PIXELS = 0.1, 0.5, 288
 _MAX_FRAMES = 600
+_MAX_FPS = 240
+_COLUMN_WIDTH, _MOST_COLUMNS = 240, 8
 _FPS, _GIF_FPS, _GIF_FRAMES, _GIF_WIDTH, _MAX_GIF_PANELS = 20.0, 10.0, 80, 480, 4
 _GIF_PANELS = (
     "frequency_1",
@@ -47,6 +52,9 @@ _GIF_PANELS = (
     "force",
 )
 """Panels of a GIF by default, the first four that a run has."""
+
+_FILM_PANELS = ("token_embeddings", "sequence_embeddings", "assemblers")
+"""Panels that an MP4 has by default beside the main ones, if a run has them."""
 
 _FOLLOW = 0.5
 """How far the limits of panels follow the points: growth remains visible."""
@@ -63,6 +71,12 @@ class Options(PanelOptions):
 
     fps: float | None = None
     """Number of film frames per second. Default: 20, or 10 for a GIF."""
+    duration: float | None = None
+    """Length of the film in seconds, for which recorded frames are shown for longer, or
+    more of them in a second. Default: by the number of recorded frames."""
+    aspect: str | None = None
+    """Ratio of width and height, such as 16:9, for which the film has empty margins.
+    Default: that of the panels."""
     time: Literal["events", "even", "linear"] = "events"
     """events: slower at drops, rises and spikes of the loss or force, faster in
     plateaus; even: the recorded frames at equal intervals, as with --every; linear: the
@@ -81,9 +95,12 @@ class Options(PanelOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.fps is not None:
-            check_real("fps", self.fps, positive=True, up_to=240)
+            check_real("fps", self.fps, positive=True, up_to=_MAX_FPS)
             if self.fps < _MIN_FPS:
                 raise SettingsError("fps", self.fps, f"{_MIN_FPS:g} to 240")
+        if self.duration is not None:
+            check_real("duration", self.duration, positive=True, up_to=3600)
+        aspect_ratio(self.aspect)
         other_range = self.begin is not None or self.end is not None
         if self.selection.at and (self.event or other_range):
             steps = " ".join(map(str, self.selection.at))
@@ -91,6 +108,22 @@ class Options(PanelOptions):
         if self.event and (self.other or other_range):
             allowed = "a film of one run, without --begin and --end"
             raise SettingsError("event", self.event, allowed)
+
+
+def aspect_ratio(text: str | None) -> float:
+    """The ratio of width and height in a text such as 16:9; 0 without a text. Raises
+    SettingsError."""
+    if text is None:
+        return 0.0
+    try:
+        width, height = map(float, text.split(":"))
+        ratio = width / height
+    except (ValueError, ZeroDivisionError):
+        ratio = math.nan
+    if not 0.1 <= ratio <= 10:
+        allowed = "WIDTH:HEIGHT, a ratio of 0.1 to 10, such as 16:9"
+        raise SettingsError("aspect", text, allowed)
+    return ratio
 
 
 def main(options: Options) -> None:
@@ -116,11 +149,15 @@ def main(options: Options) -> None:
         )
         replayed, spike = plots.replay_spike(trajectories[0], runs[0], first, last)
         trajectories, runs = [replayed], [0]
-    defaults = (_GIF_PANELS, _MAX_GIF_PANELS) if gif else ()
-    names, left_out = select_panels(options, trajectories, *defaults)
+    if gif:
+        chosen = select_panels(options, trajectories, _GIF_PANELS, _MAX_GIF_PANELS)
+    else:
+        chosen = select_panels(options, trajectories, also=_FILM_PANELS)
+    names, left_out = chosen
     layout = arrange_panels(options, names, _GIF_WIDTH * len(runs) if gif else None)
+    map_pixels = min(layout.map_pixels, _MAX_MAP_PIXELS)
     scenes = [
-        panels.build_scene(trajectory, run, options.axes, _MAP_PIXELS, names, _FOLLOW)
+        panels.build_scene(trajectory, run, options.axes, map_pixels, names, _FOLLOW)
         for trajectory, run in zip(trajectories, runs, strict=True)
     ]
     if spike:  # the events detected at every step are mostly noise
@@ -131,14 +168,21 @@ def main(options: Options) -> None:
                 detect_events=lambda: (spike,),
             )
         ]
-    fps = options.fps or _FPS
+    fps = options.fps or (_GIF_FPS if gif else _FPS)
+    film, frames = _plan_film(options, scenes, fps, drop, gif)
+    if options.duration is not None:
+        film, fps = _fit_duration(film, options.duration, fps)
     if gif:  # a GIF counts hundredths of a second, at least 2
-        fps = 100 / max(2, round(100 / (options.fps or _GIF_FPS)))
-    film = _plan_film(options, scenes, fps, drop, gif)
+        fps = 100 / max(2, round(100 / fps))
+    print(f"time        {frames}: {film.length} frames, {film.length / fps:.1f} s")
     columns, leading = (options.columns, []) if gif else layout[:2]
     grid = plots.PanelGrid(scenes, names, columns, layout.width, leading, even=True)
-    write_film(grid, film, out, fps)
-    size = f"{grid.width} x {grid.height}, {out.stat().st_size / 1e6:.2g} MB"
+    ratio = aspect_ratio(options.aspect)
+    if ratio and options.columns is None and options.width is None:
+        grid = _grid_of_aspect(scenes, names, leading, ratio)
+    canvas = plots.film_size(grid, ratio)
+    write_film(grid, film, out, fps, size=canvas)
+    size = f"{canvas[0]} x {canvas[1]}, {out.stat().st_size / 1e6:.2g} MB"
     print(f"panels      {', '.join(names)}{left_out}\nfilm        {out}  ({size})")
 
 
@@ -157,14 +201,33 @@ def _select_event(options: Options) -> tuple[Options, EventMark]:
     return dataclasses.replace(options, run=run, selection=selection), event
 
 
+def _grid_of_aspect(
+    scenes: Sequence[Scene], names: Sequence[str], leading: list[str], ratio: float
+) -> plots.PanelGrid:
+    """The panels in as many columns as make the ratio of width and height nearest to a
+    given one."""
+    grids = [
+        plots.PanelGrid(
+            scenes,
+            names,
+            columns,
+            columns * _COLUMN_WIDTH * len(scenes),
+            leading,
+            even=True,
+        )
+        for columns in range(2 if leading else 1, _MOST_COLUMNS + 1)
+    ]
+    return min(grids, key=lambda grid: abs(math.log(grid.width / grid.height / ratio)))
+
+
 def _plan_film(
     options: Options,
     scenes: Sequence[Scene],
     fps: float,
     drop: EventMark | None,
     gif: bool,
-) -> FilmFrames:
-    """The frames of the film, which are printed. Raises SettingsError."""
+) -> tuple[FilmFrames, str]:
+    """The frames of the film, and which these are in words. Raises SettingsError."""
     begin, end = options.begin, options.end
     if drop is not None:
         begin, end = plots.steps_around_drop(drop, scenes[0].steps)
@@ -194,8 +257,23 @@ def _plan_film(
     summary += f" ({len(film.frames)}), the last one for {film.holds[-1]} film frames"
     if panels.compares_by_run_fraction(scenes):
         summary += "; runs with different units at the same fraction"
-    print(f"time        {summary}: {film.length} frames, {film.length / fps:.1f} s")
-    return film
+    return film, summary
+
+
+def _fit_duration(
+    film: FilmFrames, seconds: float, fps: float
+) -> tuple[FilmFrames, float]:
+    """The film with a duration, and its frames per second: frames are held for longer,
+    or there are more of them in a second. Raises SettingsError."""
+    length = max(1, round(seconds * fps))
+    if film.length <= length:
+        ends = np.round(np.cumsum(film.holds) * length / film.length).astype(np.int64)
+        return film._replace(holds=np.diff(ends, prepend=0)), fps
+    fps = film.length / seconds
+    if fps > _MAX_FPS:
+        allowed = f"at least {film.length / _MAX_FPS:.1f} for {film.length} frames"
+        raise SettingsError("duration", seconds, allowed)
+    return film, fps
 
 
 if __name__ == "__main__":

@@ -134,14 +134,15 @@ def select_panels(
     trajectories: Sequence[xr.Dataset],
     default: Sequence[str] = (),
     most: int | None = None,
+    also: Sequence[str] = (),
 ) -> tuple[tuple[str, ...], str]:
     """Names of the panels to draw, which all trajectories must have, and a note on
     panels that are not drawn.
 
     Without the option --panels, these are the first `most` panels (default: 16, or 8
     in one column), chosen from `default` if the trajectories have any of those, by
-    default from the main panels of the first one's system. Raises SettingsError,
-    TrajectoryError."""
+    default from the main panels of the first one's system and those of `also`. Raises
+    SettingsError, TrajectoryError."""
     first, *others = [
         panels.build_panels(panels.RecordedRun(item, 0)) for item in trajectories
     ]
@@ -159,7 +160,9 @@ def select_panels(
     if options.panels:
         return common if draw_all else options.panels, ""
     drawn = [name for name in default if name in common]
-    drawn = drawn or list(first.main_among(common))
+    if not drawn:
+        drawn = list(first.main_among(common))
+        drawn += [name for name in also if name in common and name not in drawn]
     fitting = (
         _MAX_COLUMN_PANELS // options.runs if options.column else panels.MAX_PANELS
     )

@@ -6,6 +6,7 @@ from .class_maps import class_map_figure as class_map_figure
 from .comparison_figure import plot_comparison as plot_comparison
 from .curvature_figure import plot_curvature as plot_curvature
 from .drawing.film_encoder import film_run as film_run
+from .drawing.film_encoder import film_size as film_size
 from .drawing.film_encoder import write_film as write_film
 from .drawing.film_timeline import EVENT_PACE as EVENT_PACE
 from .drawing.film_timeline import film_frames as film_frames

@@ -43,6 +43,33 @@ def test_films_of_every_system(name, frames, film):
     assert length == [frames + 9, pytest.approx((frames + 9) / 20, abs=0.01)]
 
 
+@pytest.mark.parametrize(("seconds", "fps"), [(3, 20), (0.5, 28)])
+def test_a_film_has_the_duration_that_is_asked_for(seconds, fps, film):
+    words = f"--width 320 --time even --panels embedding --duration {seconds}"
+    out, frames, length = film("modular", words)
+    assert length == pytest.approx(seconds, abs=0.05)
+    assert frames / length == pytest.approx(fps, rel=0.05)
+    assert f"{seconds:.1f} s" in out
+
+
+@pytest.mark.parametrize(("aspect", "words"), [("16:9", ""), ("1:2", "--width 320")])
+def test_a_film_has_the_aspect_that_is_asked_for(aspect, words, film):
+    panels = "--panels embedding loss accuracy imperfections"
+    out, *_ = film("modular", f"--time even {panels} --aspect {aspect} {words}")
+    width, height = map(int, re.search(r"\((\d+) x (\d+)", out).groups())
+    assert width % 2 == height % 2 == 0
+    across, down = map(int, aspect.split(":"))
+    assert width / height == pytest.approx(across / down, rel=0.01)
+
+
+def test_the_panels_of_a_film_stay_whole_in_its_margins():
+    grid = PanelGrid.__new__(PanelGrid)
+    grid.width, grid.height = 640, 480
+    assert plots.film_size(grid) == (640, 480)
+    assert plots.film_size(grid, 16 / 9) == (854, 480)
+    assert plots.film_size(grid, 1.0) == (640, 640)
+
+
 def test_a_gif_is_as_long_as_printed(film, tmp_path):
     words = "--panels embedding --width 120 --fps 240 --out x.gif"
     out, frames, seconds = film("particles", words, tmp_path / "x.gif")

@@ -7,6 +7,7 @@ threads is fixed."""
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from matplotlib.colors import to_rgba_array
 
 from analysis.output.files import replace_file
 from analysis.panels.run_scene import build_scene
@@ -56,13 +58,36 @@ _GIF_OPTIONS = [
 ]
 
 
+def film_size(grid: PanelGrid, aspect: float = 0.0) -> tuple[int, int]:
+    """Width and height in pixels, both even, of the smallest picture with a ratio of
+    both that contains a panel grid; without a ratio those of the grid."""
+    width = max(grid.width, math.ceil(grid.height * aspect / 2) * 2)
+    height = grid.height
+    if aspect:
+        height = max(height, math.ceil(grid.width / aspect / 2) * 2)
+    return width, height
+
+
 def write_film(
-    grid: PanelGrid, film: FilmFrames, path: Path, fps: float, progress: bool = True
+    grid: PanelGrid,
+    film: FilmFrames,
+    path: Path,
+    fps: float,
+    progress: bool = True,
+    size: tuple[int, int] | None = None,
 ) -> None:
-    """Draw a panel grid at all frames of a film into an MP4 or GIF. Raises
-    RecordingError."""
+    """Draw a panel grid at all frames of a film into an MP4 or GIF.
+
+    size: width and height of the film, by default those of the grid, which is in its
+    middle on the colour of the background. Raises RecordingError."""
+    width, height = size or (grid.width, grid.height)
+    background = (255 * to_rgba_array(grid.figure.get_facecolor())).round()
+    canvas = np.tile(background.astype(np.uint8), (height, width, 1))
+    top = (height - grid.height) // 2
+    left = (width - grid.width) // 2
+    middle = canvas[top : top + grid.height, left : left + grid.width]
     with (
-        open_film_encoder(path, (grid.width, grid.height), fps) as write,
+        open_film_encoder(path, (width, height), fps) as write,
         progress_bar(
             total=film.length,
             unit="frame",
@@ -72,8 +97,9 @@ def write_film(
         for picture, hold in zip(
             draw_frames(grid, film), film.holds.tolist(), strict=True
         ):
+            middle[:] = picture
             for _ in range(hold):
-                write(picture)
+                write(canvas)
             bar.update(hold)
 
 
