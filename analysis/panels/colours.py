@@ -261,11 +261,11 @@ def line_colours_of_quantity() -> ListedColormap:
     return ListedColormap(colormaps[QUANTITY_MAP](np.linspace(low, high, 256)))
 
 
-_ORDERED_LIGHTNESS = ((0.32, 0.75), (0.92, 0.52))
+_ORDERED_LIGHTNESS = ((0.32, 0.75), (0.87, 0.5))
 """Lightness (Oklab) of the first and of the last of ordered things, on a white and on a
 dark background."""
 
-_ORDERED_HUE = -0.105, -0.02
+_ORDERED_HUE = -0.085, -0.02
 """Hue of ordered things: b and a in Oklab."""
 
 
