@@ -92,11 +92,12 @@ def _covered_data(axes: Axes) -> Iterator[str]:
 
 
 def _far_limits(axes: Axes) -> Iterator[str]:
-    """Vertical limits far from the data."""
+    """Vertical limits far from the data; with equal scales they depend on the other
+    axis."""
     data = axes.dataLim
     low, high = sorted(axes.get_ylim())
     first, last = data.intervaly
-    if not np.isfinite([first, last]).all() or axes.get_images():
+    if not np.isfinite([first, last]).all() or axes.get_aspect() != "auto":
         return
     name = axes.get_ylabel() or axes.get_title()
     if axes.get_yscale() == "log":
