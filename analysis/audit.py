@@ -8,6 +8,7 @@ python -m analysis.audit RUN.nc [OTHER.nc ...]
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -207,7 +208,8 @@ def compare_files(options: Options) -> None:
     result = result.assign_attrs(
         title="The force audit at moments of training", **inputs
     )
-    figure = plots.plot_audits(result, options.x or "attention_rate")
+    x = options.x or "attention_rate"
+    figure = functools.partial(plots.plot_audits, result, x)
     write_result_and_picture(options, result, figure, out)
 
 

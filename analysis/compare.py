@@ -5,6 +5,7 @@ python -m analysis.compare A.nc B.nc
 """
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -89,7 +90,7 @@ def main(options: Options) -> None:
         )
         result = result.merge(prefixed, combine_attrs="no_conflicts")
     names = [settings_in_words(item) for item in (first, second)]
-    picture = plots.plot_comparison(result, names)
+    picture = functools.partial(plots.plot_comparison, result, names)
     write_result_and_picture(options, result.assign_attrs(inputs), picture, out)
     table = output.make_table(structures.comparison_rows(result))
     output.output_table(table, structures.COMPARISON_COLUMNS, options.csv)

@@ -9,6 +9,7 @@ python -m analysis.fixed_points
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def main(options: Options) -> None:
     landscape = clustering_heads.fixed_point_landscape(
         options.settings.settings, *numbers
     ).assign_attrs(attributes)
-    figure = plots.plot_fixed_points(landscape)
+    figure = functools.partial(plots.plot_fixed_points, landscape)
     write_result_and_picture(options, landscape, figure, out)
     output.output_table(
         clustering_heads.landscape_table(landscape),

@@ -36,6 +36,10 @@ class PictureOptions(TableOptions):
     """Draw the picture for one column, 85 mm wide on paper."""
     format: Literal["png", "svg", "pdf"] = "png"
     """Format of the picture."""
+    panels: tuple[str, ...] = ()
+    """Names of the panels of the picture. The command prints the names of those that it
+    draws and of the others. Default: all, or in one column those in the first three
+    rows."""
 
     def picture_path(self, path: Path) -> Path:
         """Path of the picture that belongs to another file."""

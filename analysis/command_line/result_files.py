@@ -10,14 +10,15 @@ import dynamics
 from analysis import output, plots
 from analysis.command_line.options import PictureOptions
 from dynamics.errors import RecordingError
+from dynamics.settings import SettingsError
 from dynamics.settings_text import describe_settings
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-FigureSource: TypeAlias = "Figure | Callable[[], Figure | None] | None"
-"""A figure, or a function that draws it after the result has been written."""
+FigureSource: TypeAlias = "Callable[[], Figure | None]"
+"""A function that draws a figure after the result has been written, if there is one."""
 
 
 def settings_in_words(trajectory: xr.Dataset) -> str:
@@ -44,21 +45,37 @@ class FigureError(RecordingError):
 
 
 def write_result_and_picture(
-    options: PictureOptions, result: xr.Dataset, figure: FigureSource, out: Path
+    options: PictureOptions,
+    result: xr.Dataset,
+    figure: FigureSource | None,
+    out: Path,
 ) -> None:
-    """Write the result to `out`, and the picture beside it. Raises RecordingError, and
-    FigureError for an error in a function that draws the figure."""
+    """Write the result to `out`, and the picture beside it. Raises RecordingError,
+    SettingsError for panels that the figure does not have, and FigureError for an error
+    in a function that draws the figure."""
     output.write_result(result, out)
     print(f"result      {out}", file=options.log)
-    if callable(figure):
+    if figure is not None:
+        write_picture(options, figure, out)
+
+
+def write_picture(options: PictureOptions, figure: FigureSource, out: Path) -> None:
+    """Draw the chosen panels of a figure, and save it beside the result `out`. Raises
+    as `write_result_and_picture`."""
+    with plots.choose_panels(options.panels) as choice:
         try:
-            figure = figure()
+            drawn = figure()
+        except SettingsError:
+            raise
         except Exception as error:
             words = f"the figure of {out} could not be drawn"
             raise FigureError(f"{words}: {type(error).__name__}: {error}") from error
-    if figure is not None:
+    if drawn is not None:
+        choice.check()
         picture = options.picture_path(out)
-        plots.save_figure(figure, picture)
+        plots.save_figure(drawn, picture)
+        if choice.drawn:
+            print(f"panels      {choice.describe()}", file=options.log)
         print(f"picture     {picture}", file=options.log)
 
 

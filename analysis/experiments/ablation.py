@@ -8,6 +8,7 @@ python -m analysis.paper ablation --panels lr mlp-lr-discount --runs 20 --points
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Literal
 
@@ -90,7 +91,8 @@ def main(options: Options) -> None:
         " found)"
     )
     print(f"ensembles   {count}", file=options.log)
-    write_result_and_picture(options, result, plots.plot_ablation(result), out)
+    figure = functools.partial(plots.plot_ablation, result)
+    write_result_and_picture(options, result, figure, out)
     output_table(
         transitions.ablation_table(result), _columns(options.seed), options.csv
     )

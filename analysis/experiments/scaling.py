@@ -6,6 +6,7 @@ python -m analysis.paper scaling --n 7 17 59 --values 1 1.5 2 --runs 100
 """
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Literal
 
@@ -106,7 +107,7 @@ def main(options: Options) -> None:
         " computed)",
         file=options.log,
     )
-    figure = plots.plot_scaling(result)
+    figure = functools.partial(plots.plot_scaling, result)
     write_result_and_picture(options, result.assign_attrs(attrs), figure, out)
     output.output_table(
         output.make_table(rows), structures.scaling_columns(result), options.csv

@@ -7,6 +7,7 @@ python -m analysis.paper transfer
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 
 from analysis import clustering_heads, output, plots
@@ -59,7 +60,7 @@ def main(options: Options) -> None:
         options.out or output.combined_path(paths, "transfer", ".nc"), title
     )
     ideal = clustering_heads.ideal_cluster_count(design.source)
-    figure = plots.plot_transfer(result, ideal)
+    figure = functools.partial(plots.plot_transfer, result, ideal)
     write_result_and_picture(options, result, figure, out)
     output.output_table(
         clustering_heads.transfer_table(result),

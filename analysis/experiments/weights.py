@@ -5,9 +5,11 @@ python -m analysis.paper weights
 """
 
 import dataclasses
+import functools
 
 from analysis import forces, output, plots
 from analysis.command_line.options import PictureOptions
+from analysis.command_line.result_files import write_picture
 from dynamics.settings import ModularSettings
 
 
@@ -67,8 +69,7 @@ def main(options: Options) -> None:
         f"{options.runs} networks per weight decay after {options.epochs} epochs, with"
         " 95% intervals"
     )
-    picture = options.picture_path(output.combined_path(paths, "weights", ".nc"))
-    plots.save_figure(plots.plot_weights(by_decay, by_structure, title), picture)
-    print(f"picture     {picture}", file=options.log)
+    figure = functools.partial(plots.plot_weights, by_decay, by_structure, title)
+    write_picture(options, figure, output.combined_path(paths, "weights", ".nc"))
     rows = output.make_table(forces.weight_rows(by_decay, by_structure))
     output.output_table(rows, forces.WEIGHT_COLUMNS, options.csv)

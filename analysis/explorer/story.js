@@ -20,10 +20,10 @@ if (globalThis.customElements) {
       "First picture: a network learns to add from examples, and training pulls its points along the blue arrows. Second: particles from the same start. Both end as a circle with the numbers in the same order.",
       "The orange arrows are the forces of particles at the network's points. They agree with the blue ones in part, mostly because both push outward. Forces are a model of training.",
       `Not every network does it: of ${networks} with these settings, ${circles} form a circle, ${grids} a grid, and ${networks - circles - grids} neither.`]},
-    {id: "decision", title: "When is it decided?", text: [
+    {id: "decision", title: "When is the end firm?", text: [
       "Two runs have the same forces and different starts. One ends as a circle, the other as a nearly flat grid.",
       "At every fifth step, 100 copies of each run are shifted a little and run on. The curves are the share of copies that become circles.",
-      "A run is decided (dashed lines) from the step on at which 90 or more of its copies end as it does: small shifts now rarely change its end."]},
+      "From the first step more than half of the copies end as their run does: the start decides its end. The end is firm (dashed lines) from the step on at which 90 or more do: small shifts now rarely change it."]},
     {id: "transformer", title: "First by heart, then by rule", text: [
       "A transformer, a network with attention, learns to add as on a clock with 43 hours, from half of all sums. After 200 epochs, which are passes through these sums, it knows them by heart, and most new sums are wrong.",
       "Training goes on, and the numbers form circles, of which one is shown. The loss, which measures the error, first rises for new sums and then falls. There are three phases: the network memorises, forms the circuits of the rule, and cleans up what it had memorised. After 4,700 epochs nine of ten sums of numbers that it has never seen together are correct."]},

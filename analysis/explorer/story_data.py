@@ -184,7 +184,7 @@ def decision_record() -> dict[str, Any]:
         lines.append(_line(f"run that ends as a {shape}", colour, line))
         agreement = shares.ravel() if shape == "circle" else 1 - shares.ravel()
         step = branched[last_onset(agreement >= FIRM)]
-        name = f"{shape} decided at step {step}"
+        name = f"{shape} firm from step {step}"
         marks.append({"name": name, "step": step, "colour": colour})
         code.append(ensemble.code())
     curves = {

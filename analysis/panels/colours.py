@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.colors import to_rgb, to_rgba_array
+from matplotlib.colors import ListedColormap, to_rgb, to_rgba_array
 
 from analysis.panels.style import current_style
 
@@ -240,9 +240,42 @@ def named_colours(names: Sequence[str]) -> np.ndarray:
     return to_rgba_array(named)[:, :3]
 
 
+QUANTITY_MAP = "viridis"
+"""matplotlib's name of the colours of a quantity, such as attention, loss or power, from
+dark (low) to light (high)."""
+
+_LINE_RANGE = ((0.0, 0.85), (0.2, 1.0))
+"""Part of the colours of a quantity that lines have on a white and on a dark
+background, with which they contrast."""
+
+
 def sequential_colours(n: int = 256) -> np.ndarray:
     """Colours of values from dark (low) to light (high): (n, rgb)."""
-    return colormaps["viridis"](np.linspace(0, 1, n))[:, :3]
+    return colormaps[QUANTITY_MAP](np.linspace(0, 1, n))[:, :3]
+
+
+def line_colours_of_quantity() -> ListedColormap:
+    """Colours of lines by a quantity, low to high, without those that the background
+    swallows."""
+    low, high = _LINE_RANGE[current_style().dark]
+    return ListedColormap(colormaps[QUANTITY_MAP](np.linspace(low, high, 256)))
+
+
+_ORDERED_LIGHTNESS = ((0.32, 0.75), (0.87, 0.5))
+"""Lightness (Oklab) of the first and of the last of ordered things, on a white and on a
+dark background."""
+
+_ORDERED_HUE = -0.085, -0.02
+"""Hue of ordered things: b and a in Oklab."""
+
+
+def ordered_colours(n: int) -> np.ndarray:
+    """Colours of n things in an order, such as weight decays or steps, by the lightness
+    of one hue: (n, rgb). The first one contrasts most with the background."""
+    first, last = _ORDERED_LIGHTNESS[current_style().dark]
+    lightness = np.linspace(first, last, n) if n > 1 else np.array([first])
+    b, a = _ORDERED_HUE
+    return from_oklab(lightness, np.full(n, a), np.full(n, b))
 
 
 def angle_colours(angle: np.ndarray) -> np.ndarray:

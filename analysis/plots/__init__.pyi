@@ -47,6 +47,7 @@ from .learning_figure import plot_learning as plot_learning
 from .model_spectrum_figure import plot_model_curvature as plot_model_curvature
 from .overview_figure import plot_overview as plot_overview
 from .pair_law_figure import plot_pair_law as plot_pair_law
+from .panel_choice import choose_panels as choose_panels
 from .progress_figure import plot_progress as plot_progress
 from .representations_figure import plot_representations as plot_representations
 from .run_choice import select_run as select_run

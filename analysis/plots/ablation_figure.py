@@ -48,9 +48,10 @@ def plot_ablation(result: xr.Dataset, with_first: bool = True) -> Figure:
         [f"seed {result.attrs['seed']} (VC fig. 6)"] if with_first or runs == 1 else []
     )
     rows = first + [f"{runs} runs (VC fig. 7)"] * (runs > 1)
-    figure, panels = new_panels(
-        [max(1.0, 4 / len(names))] * len(names) * len(rows), title
-    )
+    count = len(names) * len(rows)
+    panel_names = [name.replace("_", "-") for name in names]
+    widths = [max(1.0, 4 / len(names))] * count
+    figure, panels = new_panels(widths, title, names=panel_names * len(rows))
     for axes, (row, name) in zip(panels, itertools.product(rows, names), strict=True):
         points = ablation_table(result, [name])
         if row in first:

@@ -4,7 +4,6 @@ along its training."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -23,9 +22,9 @@ def plot_audit(audit: xr.Dataset, name: str) -> Figure:
     of the trajectory."""
     title = f"{name}: force audit of {audit.sizes['run']} runs, medians with quartiles"
     in_planes = "plane_cosine" in audit
-    figure, panels = new_panels(
-        [2.0] * 4 if in_planes else [4 / 3] * 3, title, height=1.15
-    )
+    widths = [2.0] * 4 if in_planes else [4 / 3] * 3
+    names = ("cosine", "fit", "weights", "planes")[: len(widths)]
+    figure, panels = new_panels(widths, title, 1.15, names)
     plot_audit_panels(panels[:3], audit)
     if in_planes:
         _plot_planes(panels[3], audit)
@@ -99,5 +98,4 @@ def _decorate(panel: Axes, step: np.ndarray) -> None:
     panel.set_xlim(0, max(step[-1], 1))
     if labels := panel.get_legend_handles_labels()[1]:
         columns = 1 + (len(labels) > 3)
-        below: Any = {"bbox_to_anchor": (0.5, 0), "borderaxespad": 3.5}
-        panel.legend(ncols=columns, loc="upper center", **below)
+        panel.legend(ncols=columns)

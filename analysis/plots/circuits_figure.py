@@ -30,10 +30,11 @@ def plot_circuits(result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
 
     result: from `measure_circuits` for the trajectory.
     """
-    drawn, panels = new_panels([2, 2, 1, 1, 2])
+    names = ("labels", "leaks", "attention", "attention", "phases")
+    drawn, panels = new_panels([2, 2, 1, 1, 2], names=names)
     _draw_label_counts(panels[0], result)
     _draw_attention_against_leak(panels[1], result)
-    _draw_attention_maps(drawn, panels[2:4], result, trajectory)
+    _draw_attention_maps(panels[2:4], result, trajectory)
     _draw_phases(panels[4], result)
     draw_legend(drawn)
     return drawn
@@ -102,7 +103,6 @@ def _draw_attention_against_leak(axes: Axes, result: xr.Dataset) -> None:
         yscale="log",
         xlim=(-0.02, 1.02),
         xlabel="attention on non-spurious positions",
-        ylim=(_SMALLEST_DRAWN / 2, 2),
         ylabel="largest leak of a position (fraction of variance)",
     )
     axes.set_title("attention and leaks")
@@ -120,7 +120,7 @@ def _median_run(result: xr.Dataset) -> int | None:
 
 
 def _draw_attention_maps(
-    drawn: Figure, panels: list[Axes], result: xr.Dataset, trajectory: xr.Dataset
+    panels: list[Axes], result: xr.Dataset, trajectory: xr.Dataset
 ) -> None:
     """Attention maps of one run at the start and at the end, as in VC figure 8, and
     their colour bar."""
@@ -148,7 +148,7 @@ def _draw_attention_maps(
         image = axes.imshow(
             values,
             aspect="auto",
-            cmap="cividis",
+            cmap=colours.QUANTITY_MAP,
             vmin=0,
             vmax=maps.max(),
             interpolation="nearest",
@@ -162,7 +162,9 @@ def _draw_attention_maps(
             )
         axes.set(xlabel="position", title=f"attention, {when}")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    drawn.colorbar(image, ax=panels[1], ticks=MaxNLocator(4), label="attention")
+    panels[1].figure.colorbar(
+        image, ax=panels[1], ticks=MaxNLocator(4), label="attention"
+    )
     panels[1].set_yticks([])
     panels[0].set_ylabel("sequence")
     seed = int(result["seed"].values[run])

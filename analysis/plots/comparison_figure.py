@@ -26,13 +26,22 @@ _DISTANCES = {"within_first": "", "within_second": "", "between": "between both"
 """Histograms of shape distances, and their names beside those of both sides."""
 _DISTANCE_BINS = np.linspace(0, 1, 41).tolist()
 
+_NAMES = (
+    *("structures", "imperfections", "shapes"),
+    *("speed", "gradient_norm", "distance"),
+    *("cosine", "fit", "weights"),
+)
+"""Names of the panels."""
+
 
 @in_style
 def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
     """Draw the result of `compare_trajectories`, with the force audit in a third row if
     it has one."""
     audited = "audit_cosine" in comparison
-    figure, panels = new_panels([4 / 3] * (9 if audited else 6))
+    names_of_panels = _NAMES if audited else _NAMES[:6]
+    widths = [4 / 3] * len(names_of_panels)
+    figure, panels = new_panels(widths, names=names_of_panels)
     _plot_structures(panels[0], panels[1], comparison)
     _plot_shape_distances(panels[2], comparison)
     _plot_curve(panels[3], comparison, "speed", "speed of the embedding", "speed")

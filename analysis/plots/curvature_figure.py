@@ -42,15 +42,19 @@ def plot_curvature(result: xr.Dataset) -> Figure:
     system = result.attrs["system"]
     caption = count_of_runs(result)
     title = f"The linearised flow along a run: {system}, {caption}"
-    last = _trace if "x_smallest" not in result else _margins
-    second = (_movement, _layers, last)
+    last = {"trace": _trace}
+    if "x_smallest" in result:
+        last = {"flips": _margins}
+    second = {"movement": _movement, "layers": _layers, **last}
     width = 2.0
     if system == "particles":
-        second = (_plane, _kinds, _rest)
+        second = {"plane": _plane, "stability": _kinds, "rest": _rest}
         width = 4 / 3
-    figure, panels = new_panels([4 / 3] * 3 + [width] * 3, title, height=1.1)
-    drawings = (_spectrum, _extremes, _growing, *second)
-    for panel, draw in zip(panels, drawings, strict=True):
+    first = {"modes": _spectrum, "rates": _extremes, "growing": _growing}
+    drawings = first | second
+    widths = [4 / 3] * 3 + [width] * 3
+    figure, panels = new_panels(widths, title, 1.1, list(drawings))
+    for panel, draw in zip(panels, drawings.values(), strict=True):
         draw(panel, result)
     return figure
 
@@ -70,11 +74,11 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
     panel.set_yscale("symlog", linthresh=linear, linscale=1.0)
     threshold = result.attrs["threshold"]
     panel.axhline(-threshold, color=colour("muted"), linestyle="--", label="-2/lr")
-    limits = -3 * max(largest, threshold), 1e3 * largest
+    limits = -3 * max(largest, threshold), 3 * largest
     label = "growth rate"
     panel.set(xlabel="step", ylabel=label, xlim=step_limits(step), ylim=limits)
     panel.set_title(f"modes of the run of seed {int(result['seed'].values[0])}")
-    panel.legend(markerscale=3, ncols=3, loc="upper center")
+    panel.legend(markerscale=1.5, ncols=3)
 
 
 def _extremes(panel: Axes, result: xr.Dataset) -> None:
@@ -98,7 +102,8 @@ def _growing(panel: Axes, result: xr.Dataset) -> None:
     else:
         annotate_panel(panel, "no run has a mode here")
     total = result.attrs.get("parameters", result.sizes["mode"])
-    finish_panel(panel, result, f"growing modes of {total}", "modes", "median")
+    what = f"growing modes of {total}"
+    finish_panel(panel, result, what, "number of modes", "median")
 
 
 def _movement(panel: Axes, result: xr.Dataset) -> None:
@@ -215,7 +220,7 @@ def _kinds(panel: Axes, result: xr.Dataset) -> None:
             for count, total in zip(counts, runs, strict=True)
         ]
         _draw(panel, result["step"].values, intervals, colour_of(role), name)
-    panel.set(ylim=(-0.03, 1.18), yticks=[0, 0.25, 0.5, 0.75, 1])
+    panel.set(ylim=(-0.03, 1.03), yticks=[0, 0.25, 0.5, 0.75, 1])
     statistic = "fractions of runs"
     finish_panel(panel, result, "stability", "fraction of runs", statistic, columns=3)
 
@@ -297,11 +302,11 @@ def finish_panel(
     if log:
         use_log_axis(panel)
     if columns:
-        panel.legend(ncols=columns, loc="upper center")
+        panel.legend(ncols=columns)
 
 
 def use_log_axis(panel: Axes) -> None:
-    """A logarithmic y axis with room for a legend above its curves."""
+    """A logarithmic y axis over the curves and bands of a panel."""
     curves = [np.asarray(line.get_ydata(), dtype=np.float64) for line in panel.lines]
     curves += [
         np.asarray(path.vertices)[:, 1]
@@ -313,10 +318,10 @@ def use_log_axis(panel: Axes) -> None:
     )
     positive = values[np.isfinite(values) & (values > 0)]
     low, high = (
-        (positive.min() / 1.5, positive.max() * 1.5) if positive.size else (0.1, 10.0)
+        (positive.min() / 1.2, positive.max() * 1.2) if positive.size else (0.1, 10.0)
     )
     panel.set_yscale("log")
-    panel.set_ylim(low, high * max(high / low, 10.0) ** 0.35)
+    panel.set_ylim(low, high)
     if not positive.size:
         annotate_panel(panel, "no value is above 0")
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.lines import Line2D
 
 from analysis.panels.colours import MAX_NAMED_LAYERS, named_colours
 from analysis.panels.common_panels import evenly_spaced_indices
 from analysis.statistics.survival import SurvivalCurve
+from dynamics.settings import RecordedSettings
 from dynamics.trajectory.diverged import count_diverged, count_stopped, mask_diverged
 
 _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
@@ -35,6 +36,12 @@ def metric_quartiles(trajectory: xr.Dataset, name: str) -> np.ndarray:
     return result
 
 
+def loss_label(system: str) -> str:
+    """The name of the loss of a system with its unit, which that of a model from outside
+    is not known to have."""
+    return "loss" if system == RecordedSettings.system else "loss (nats)"
+
+
 def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
     """Draw the median over runs of a metric against epochs, for each split, with a band
     between the quartiles."""
@@ -48,7 +55,6 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
     for split, colour, (low, median, high) in zip(
         splits, named_colours(splits), quartiles.swapaxes(0, 1), strict=True
     ):
-        width = _LINE_WIDTHS.get(split, 1.0)
         (line,) = axes.plot(
             epoch,
             median,
@@ -56,7 +62,7 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
             marker="o" if len(epoch) == 1 else "",
             label=split,
         )
-        line.set(linewidth=width * line.get_linewidth(), zorder=3 - 0.1 * width)
+        set_width_of_split(line, split)
         axes.fill_between(
             epoch,
             low,
@@ -64,13 +70,19 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
             color=colour,
             alpha=0.2,
             linewidth=0,
-            zorder=2 - 0.1 * width,
+            zorder=line.get_zorder() - 1,
         )
     first, last = epoch[0], epoch[-1]
     axes.set(
         xlabel="epoch",
         xlim=(first, last) if last > first else (first - 0.5, first + 0.5),
     )
+
+
+def set_width_of_split(line: Line2D, split: str) -> None:
+    """Give the curve of a split its width, and draw wide ones first."""
+    width = _LINE_WIDTHS.get(split, 1.0)
+    line.set(linewidth=width * line.get_linewidth(), zorder=3 - 0.1 * width)
 
 
 def plot_quartile_band(
@@ -121,11 +133,6 @@ def set_log_loss_axis(axes: Axes, losses: np.ndarray) -> np.ndarray:
         ylim=(low, high),
         ylabel="loss (nats; 0 at the lower edge)" if zeros else "loss (nats)",
     )
-    axes.yaxis.set_major_locator(
-        LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,), numticks=7)
-    )
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
     return np.maximum(losses, low)
 
 

@@ -22,7 +22,8 @@ def plot_edge(result: xr.Dataset) -> Figure:
     """The result of `edge_of_stability`: the largest eigenvalues over their limits, and
     the loss."""
     title = f"Edge of stability: {result.attrs['model']}, {count_of_runs(result)}"
-    figure, (edge, loss) = new_panels([5 / 3, 4 / 3], title, height=1.1)
+    names = ("limit", "loss")
+    figure, (edge, loss) = new_panels([5 / 3, 4 / 3], title, 1.1, names)
     for name, (label, role) in _CURVES.items():
         if result[name].notnull().any():
             plot_statistic(edge, result[name], role, label)
@@ -31,5 +32,5 @@ def plot_edge(result: xr.Dataset) -> Figure:
     what = "largest eigenvalue over its limit"
     ylabel = "fraction of the limit"
     finish_panel(edge, result, what, ylabel, log=True, columns=2)
-    finish_panel(loss, result, "training loss", "loss", log=True)
+    finish_panel(loss, result, "training loss", "training loss", log=True)
     return figure

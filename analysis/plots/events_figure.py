@@ -41,8 +41,11 @@ def plot_events(
     `analyse_events`, one name each. unit: the unit of time."""
     first = results[0]
     examples = _example_runs(first)
+    count = len(examples)
     figure, panels = new_panels(
-        [4 / len(examples)] * len(examples) + [4 / 3] * 3, height=1.2
+        [4 / count] * count + [4 / 3] * 3,
+        height=1.2,
+        names=["examples"] * count + ["escapes", "drops", "layers"],
     )
     for axes, run in zip(panels, examples, strict=False):
         _plot_run(axes, values, first, run)

@@ -10,7 +10,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from analysis.committors import explained_variance
-from analysis.panels.colours import series_colours
+from analysis.panels.colours import colour, series_colours
+from analysis.plots.curves import loss_label
 from analysis.plots.figure_files import in_style, new_panels
 from dynamics.trajectory.diverged import mask_diverged
 
@@ -29,7 +30,8 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
         f"Committors of {result.sizes['run']} runs: {result.attrs['system']},"
         f" {copies}, outcome {result.attrs['outcome']}"
     )
-    figure, (above, below) = new_panels([4, 4], title)
+    panels = ("loss", "committor") if "loss" in trajectory else ("force", "committor")
+    figure, (above, below) = new_panels([4, 4], title, names=panels)
     series, name = _scalar(trajectory)
     colours = series_colours()
     sizes = result["displacement"].values
@@ -56,7 +58,7 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     for has_outcome, label in ((1.0, "the run has the outcome"), (0.0, "it has not")):
         if has_outcome in result["outcome"]:
             below.plot([], [], color=ends[has_outcome], label=label)
-    below.axhline(0.5, color="0.5", linewidth=0.8, linestyle="--")
+    below.axhline(0.5, color=colour("muted"), linewidth=0.8, linestyle="--")
     limits = float(trajectory["step"][0]), float(result.attrs["until"])
     if (series > 0).all():
         above.set_yscale("log")
@@ -64,13 +66,13 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     label = f"committor, displacement {sizes[0]:g}"
     below.set(xlabel="step", ylabel=label, xlim=limits, ylim=(-0.03, 1.03))
     below.legend()
-    for has_outcome, colour in ends.items():
+    for has_outcome, ink in ends.items():
         runs = np.flatnonzero(result["outcome"] == has_outcome)
         if runs.size and "embedding" in trajectory:
             place = below.inset_axes((1.02, 0.5 * has_outcome + 0.04, 0.12, 0.42))
             points = trajectory["embedding"].isel(run=runs[0], step=-1, axis=[0, -1])
             x, y = points.transpose("axis", "token").values
-            place.scatter(x, y, s=5, color=colour)
+            place.scatter(x, y, s=5, color=ink, clip_on=False)
             place.set_aspect("equal")
             place.set_axis_off()
     return figure
@@ -114,6 +116,6 @@ def _scalar(trajectory: xr.Dataset) -> tuple[xr.DataArray, str]:
     its name."""
     if "loss" in trajectory:
         loss = trajectory["loss"].isel(split=0)
-        return mask_diverged(loss, trajectory), "loss"
+        return mask_diverged(loss, trajectory), loss_label(trajectory.attrs["system"])
     norm = (trajectory["gradient_norm"] ** 2).sum("layer") ** 0.5
     return mask_diverged(norm, trajectory), "norm of the force"

@@ -7,6 +7,7 @@ import functools
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import compress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeGuard
 
@@ -16,12 +17,18 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from matplotlib.ticker import FixedLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from analysis.output.files import replace_file
 from analysis.panels.colours import colour
 from analysis.panels.style import Style, StyleName, current_style, style_in_use
+from analysis.plots.legend_places import (
+    place_below,
+    place_in_free_space,
+    shrink_to_axes,
+)
+from analysis.plots.log_ticks import set_readable_ticks, thin_tick_labels
+from analysis.plots.panel_choice import panels_to_draw
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -30,6 +37,9 @@ _LETTER = 0.56
 
 _ROW_HEIGHT = 0.29
 """Height of a row of panels in inches, for each point of the size of text."""
+
+_COLUMN_ROWS = 3
+"""Rows of named panels that a figure in one column has by default."""
 
 PAGE_HEIGHT = 235 / 25.4
 """Largest height of a figure in inches."""
@@ -152,14 +162,17 @@ def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]
                 )
                 engine.execute(figure)
             for axes in figure.axes:
+                set_readable_ticks(axes)
                 _fit_text(axes, figure)
             if engine:
                 engine.execute(figure)
+                _place_legends(figure)
                 figure.set_layout_engine("none")
+            else:
+                for legend in filter(_is_inside, legends):
+                    shrink_to_axes(legend)
             for axes in figure.axes:
                 thin_tick_labels(axes)
-            for legend in filter(_is_inside, legends):
-                _fit_legend(legend)
         return figure
 
     return draw
@@ -181,65 +194,27 @@ def _fit_text(axes: Axes, figure: Figure) -> None:
     )
 
 
+def _place_legends(figure: Figure) -> None:
+    """Move legends that cover data to free space in their panels, or below these, which
+    makes the panels smaller."""
+    for _ in figure.axes:
+        inside = filter(_is_inside, [axes.get_legend() for axes in figure.axes])
+        covering = [legend for legend in inside if not place_in_free_space(legend)]
+        if not covering:
+            return
+        for legend in covering:
+            place_below(legend)
+        engine = figure.get_layout_engine()
+        assert engine is not None
+        engine.execute(figure)
+
+
 def _is_inside(legend: Legend | None) -> TypeGuard[Legend]:
     """Whether a legend has texts, and is meant to lie in its axes."""
     if legend is None or not legend.get_texts():
         return False
     axes = legend.axes
     return axes is not None and bool(legend.get_bbox_to_anchor() == axes.bbox)
-
-
-def _fit_legend(legend: Legend) -> None:
-    """Give a legend that is larger than its axes fewer columns, then smaller text."""
-    drawn: Any = legend
-    room = 0.98 * drawn.axes.bbox.size
-    most = drawn._ncols
-    title = drawn.get_title()
-    for size in np.linspace(1, 0.7, 4) * drawn.get_texts()[0].get_fontsize():
-        for columns in range(most, 0, -1):
-            labels = [text.get_text() for text in drawn.get_texts()]
-            drawn.set_ncols(columns)
-            drawn._init_legend_box(drawn.legend_handles, labels)  # anew
-            drawn._set_loc(drawn._get_loc())
-            drawn.set_title(title.get_text())
-            for text in drawn.get_texts():
-                text.set_fontsize(size)
-            if (drawn.get_window_extent().size < room).all():
-                return
-
-
-def thin_tick_labels(axes: Axes) -> None:
-    """Leave out ticks of logarithmic axes whose labels would overlap: those between
-    powers of ten, then some of the others."""
-    for index, axis in enumerate((axes.xaxis, axes.yaxis)):
-        if axis.get_scale() not in ("log", "symlog"):
-            continue
-        any_axis: Any = axis
-        ticks = [tick for tick in any_axis._update_ticks() if tick.label1.get_text()]
-        ticks.sort(key=lambda tick: tick.get_loc())
-        if _fitting_stride(ticks, index) == 1:
-            continue
-        powers = [tick for tick in ticks if tick in any_axis.majorTicks]
-        if len(powers) < 2:
-            axis.set_major_formatter("{x:g}")
-        else:
-            ticks = powers
-        places = [tick.get_loc() for tick in ticks[:: _fitting_stride(ticks, index)]]
-        axis.set_major_locator(FixedLocator(places))
-        axis.set_minor_formatter(NullFormatter())
-
-
-def _fitting_stride(ticks: Sequence[Any], index: int) -> int:
-    """The smallest stride with which the labels of ticks along an axis, 0 or 1, do not
-    overlap."""
-    boxes = [tick.label1.get_window_extent() for tick in ticks]
-    low, high = (
-        np.array([getattr(box, side)[index] for box in boxes])
-        for side in ("min", "max")
-    )
-    strides = range(1, max(2, len(ticks)))
-    fitting = (n for n in strides if (low[::n][1:] > high[::n][:-1]).all())
-    return next(fitting, len(ticks)) or 1
 
 
 def _wrap(words: str, width: float, size: float) -> str:
@@ -261,13 +236,50 @@ def new_figure(width: float, height: float, **options: Any) -> Figure:
 
 
 def new_panels(
-    widths: Sequence[float], title: str = "", height: float = 1.0
+    widths: Sequence[float],
+    title: str = "",
+    height: float = 1.0,
+    names: Sequence[str] = (),
 ) -> tuple[Figure, list[Axes]]:
     """A figure with a title and panels in rows, as many beside each other as the width
     of the style in use allows.
 
     widths: of the panels, in units of the narrowest readable panel. height: of a row,
-    relative to the usual one."""
+    relative to the usual one. names: of the panels, by which --panels chooses; several
+    may have the same. Panels that are not chosen are not part of the figure: what is
+    drawn in them is not seen. By default, a column has the first three rows of
+    named panels."""
+    if not names:
+        return _grid_of_panels(widths, title, height)
+    wanted = panels_to_draw(names, _default_panels(widths, names))
+    chosen = [name in wanted for name in names]
+    figure, drawn = _grid_of_panels(list(compress(widths, chosen)), title, height)
+    unseen = new_figure(*figure.get_size_inches())
+    panels = iter(drawn)
+    return figure, [next(panels) if yes else unseen.add_subplot() for yes in chosen]
+
+
+def _default_panels(widths: Sequence[float], names: Sequence[str]) -> list[str]:
+    """Names of all panels, or in a column of those in the first rows."""
+    every = list(dict.fromkeys(names))
+    style = current_style()
+    if not style.column:
+        return every
+    for count in range(len(every), 1, -1):
+        kept = [
+            width
+            for width, name in zip(widths, names, strict=True)
+            if name in every[:count]
+        ]
+        if len(list(_rows(kept, style))) <= _COLUMN_ROWS:
+            return every[:count]
+    return every[:1]
+
+
+def _grid_of_panels(
+    widths: Sequence[float], title: str, height: float
+) -> tuple[Figure, list[Axes]]:
+    """A figure with panels in rows."""
     style = current_style()
     rows = list(_rows(widths, style))
     whole = (height * _ROW_HEIGHT * len(rows) + 0.05) * style.text
@@ -312,7 +324,8 @@ def legend_entries(
     """Artists of some panels, or of all, by their names; of several with the same name,
     the first."""
     result: dict[str, Any] = {}
-    for axes in figure.axes if panels is None else panels:
+    chosen = figure.axes if panels is None else panels
+    for axes in (axes for axes in chosen if axes.figure is figure):
         for artist, name in zip(*axes.get_legend_handles_labels(), strict=True):
             result.setdefault(name, artist)
     return result

@@ -22,7 +22,9 @@ def _direction_colours() -> dict[str, str]:
 @in_style
 def plot_fixed_points(result: xr.Dataset) -> Figure:
     """Four panels of the result of `fixed_point_landscape`."""
-    drawn, panels = new_panels([2, 2, 2, 2])
+    starts = [str(start) for start in result["start"].values]
+    names = ("gradients", "spectra", *("descent" for _ in starts))
+    drawn, panels = new_panels([2] * len(names), names=names)
     _draw_gradients(panels[0], result)
     _draw_spectra(panels[1], result)
     for axes, start in zip(panels[2:], result["start"].values, strict=True):
@@ -70,9 +72,7 @@ def _draw_gradients(axes: Axes, result: xr.Dataset) -> None:
         ylabel="norm, or loss (nats)",
     )
     axes.set_title("constructed circuits, no weight decay")
-    low, high = axes.dataLim.intervaly
-    axes.set_ylim(bottom=low * (low / high) ** 0.8)  # room for the legend
-    axes.legend(loc="lower left")
+    axes.legend()
 
 
 def _draw_spectra(axes: Axes, result: xr.Dataset) -> None:
@@ -108,7 +108,7 @@ def _draw_spectra(axes: Axes, result: xr.Dataset) -> None:
         ylabel="eigenvalue of the Hessian",
     )
     axes.set_title("curvature (axis linear below 1e-8)")
-    axes.legend(loc="lower right")
+    axes.legend()
 
 
 def _draw_descent(axes: Axes, one: xr.Dataset, start: str) -> None:

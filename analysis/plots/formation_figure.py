@@ -49,7 +49,8 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
     widths = [4 / len(names)] * len(names) + [4 / (1 + len(results))] * (
         1 + len(results)
     )
-    drawn, panels = new_panels(widths)
+    fields = ["onsets"] + ["frequencies"] * len(results)
+    drawn, panels = new_panels(widths, names=[*names, *fields])
     for panel, name in zip(panels, names, strict=False):
         _plot_measure(panel, results, name)
     rest = panels[len(names) :]
@@ -61,7 +62,7 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
     draw_legend(drawn, entries)
     for panel, result in zip(rest[1:], results, strict=True):
         mesh = _plot_frequencies(panel, result, run)
-    drawn.colorbar(mesh, ax=rest[-1], label="fraction of the power")
+    rest[-1].figure.colorbar(mesh, ax=rest[-1], label="fraction of the power")
     return drawn
 
 
@@ -190,7 +191,7 @@ def _plot_frequencies(panel: Axes, item: FormationResult, run: int) -> QuadMesh:
         result["frequency"].values,
         fractions,
         shading="nearest",
-        cmap="viridis",
+        cmap=colours.QUANTITY_MAP,
         vmin=0,
         vmax=1,
     )

@@ -10,8 +10,16 @@ from analysis.plots.curvature_figure import (
 )
 from analysis.plots.figure_files import in_style, new_panels
 
+_NAMES = ("scale", "size", "rank", "hessian")
+"""Names of the panels."""
+
 _PANELS = (
-    ("noise scale", "examples", {"noise_scale": ("noise scale", "decaying")}, True),
+    (
+        "noise scale",
+        "noise scale (examples)",
+        {"noise_scale": ("noise scale", "decaying")},
+        True,
+    ),
     (
         "size of noise and gradient",
         "squared norm",
@@ -21,10 +29,15 @@ _PANELS = (
         },
         True,
     ),
-    ("effective rank of the noise", "rank", {"noise_rank": ("rank", "fourth")}, False),
+    (
+        "effective rank of the noise",
+        "effective rank",
+        {"noise_rank": ("rank", "fourth")},
+        False,
+    ),
     (
         "along the Hessian's leading eigenvectors",
-        "fraction",
+        "fraction of the variance",
         {
             "noise_along_hessian": ("noise", "growing"),
             "gradient_along_hessian": ("gradient", "decaying"),
@@ -41,13 +54,13 @@ def plot_gradient_noise(result: xr.Dataset) -> Figure:
     """The result of `gradient_noise`: noise scale, sizes, rank, and alignment with the
     Hessian."""
     title = f"Noise of the gradients: {result.attrs['model']}, {count_of_runs(result)}"
-    figure, panels = new_panels([4 / 3] * 4, title, height=1.1)
+    figure, panels = new_panels([4 / 3] * 4, title, 1.1, _NAMES)
     result = result.assign(squared_gradient=result["gradient_size"] ** 2)
     for panel, (what, quantity, curves, log) in zip(panels, _PANELS, strict=True):
         for name, (label, role) in curves.items():
             plot_statistic(panel, result[name], role, label)
-        if quantity == "fraction":
-            panel.set_ylim(-0.03, 1.25)
+        if quantity.startswith("fraction"):
+            panel.set_ylim(-0.03, 1.03)
         columns = 2 if len(curves) > 1 else 0
         finish_panel(panel, result, what, quantity, log=log, columns=columns)
     return figure

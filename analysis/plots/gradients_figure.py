@@ -9,12 +9,16 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.ndimage import median_filter
 
 from analysis.panels import colours
 from analysis.panels.style import current_style
-from analysis.plots.curves import draw_layer_names, largest_layers
+from analysis.plots.curves import (
+    draw_layer_names,
+    largest_layers,
+    loss_label,
+    set_width_of_split,
+)
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -40,6 +44,9 @@ _EVENT_LINES = {
     "escape": ("-", "departure"),
 }
 
+_NAMES = ("loss", "accuracy", "log", "linear", "drops", "spikes", "correlations")
+"""Names of the panels."""
+
 _DASHED_FROM = 4
 """The layer from which lines are dashed, so that more than this number can be told
 apart."""
@@ -63,9 +70,8 @@ def plot_gradient_norms(
     result = result.isel(layer=drawn).assign_coords(layer=trajectory["layer"])
     if layers > len(drawn):
         runs += f"; the {len(drawn)} largest of {layers} layers"
-    figure, panels = new_panels(
-        [1] * 4 + [4 / 3] * 3, f"{trajectory.attrs['system']}: {runs}", height=1.2
-    )
+    title = f"{trajectory.attrs['system']}: {runs}"
+    figure, panels = new_panels([1] * 4 + [4 / 3] * 3, title, 1.2, _NAMES)
     entries = _plot_run(panels[:4], trajectory, run, config)
     lower = panels[4:]
     for axes, kind in zip(lower, result["kind"].values, strict=False):
@@ -146,15 +152,16 @@ def _plot_metrics(
         if name not in one:
             axes.set_axis_off()
             continue
-        axes.set(title=name, ylabel="nats" if name == "loss" else "fraction")
+        label = loss_label(one.attrs["system"]) if name == "loss" else name
+        axes.set(title=name, ylabel=label)
         splits = one["split"].values.astype(str).tolist()
         for split, colour in zip(splits, colours.named_colours(splits), strict=True):
             values = one[name].sel(split=split).values[: len(time)]
-            axes.plot(
+            line = axes.plot(
                 time, values, color=colour, marker=_line_marker(time), label=split
             )
+            set_width_of_split(line[0], split)
         axes.legend()
-    losses.set_ylim(bottom=0)
     accuracies.set_ylim(-0.03, 1.03)
 
 
@@ -203,11 +210,6 @@ def _plot_norms(
         axes.set_ylim(bottom=0)
     elif (norms > 0).any():
         axes.set_yscale("log")
-        low, high = axes.get_ylim()
-        if high < 10 * low:  # too narrow for powers of ten
-            axes.yaxis.set_major_locator(MaxNLocator(5))
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _line_marker(time: np.ndarray) -> str:

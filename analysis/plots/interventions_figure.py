@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.panels import colours
-from analysis.plots.figure_files import draw_intervals, in_style, new_panels, starts_row
+from analysis.plots.figure_files import draw_intervals, in_style, new_panels
 from analysis.transitions.interventions import (
     MEASURES,
     UNCHANGED,
@@ -26,15 +26,18 @@ def plot_interventions(result: xr.Dataset) -> Figure:
     title = (
         "Effect of each intervention on the same runs; pale: single runs; 95% intervals"
     )
-    figure, panels = new_panels([4 / 3] * 3, title)
+    figure, panels = new_panels([4 / 3] * 3, title, names=MEASURES)
     titles = (
         "spikes per run",
         "spikes per 1000 epochs after the escape, all runs",
         "test accuracy at the end",
     )
-    for axes, name, title in zip(panels, MEASURES, titles, strict=True):
+    quantities = ("the number", "the number per 1000 epochs", "the accuracy")
+    for axes, name, title, quantity in zip(
+        panels, MEASURES, titles, quantities, strict=True
+    ):
         _plot_effects(axes, result, name)
-        axes.set(title=title, ylabel="change" if starts_row(axes) else "")
+        axes.set(title=title, ylabel=f"change of {quantity}")
     return figure
 
 

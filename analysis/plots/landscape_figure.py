@@ -3,7 +3,9 @@
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator
 
+from analysis.panels import colours
 from analysis.plots.curvature_figure import colour_of
 from analysis.plots.figure_files import in_style, new_panels
 
@@ -16,6 +18,7 @@ def plot_landscape(result: xr.Dataset) -> Figure:
     """The result of `loss_landscape`: contours of the loss, and the run's projection."""
     title = f"Loss on a plane: {result.attrs['model']}, seed {result.attrs['seed']}"
     figure, (panel,) = new_panels([4], title, height=1.9)
+    figure.set_layout_engine("compressed")
     loss = result["loss"].transpose("v", "u").values
     finite = loss[np.isfinite(loss)]
     low, high = float(finite.min()), float(np.quantile(finite, 0.98))
@@ -24,10 +27,16 @@ def plot_landscape(result: xr.Dataset) -> Figure:
     u, v = result["u"].values, result["v"].values
     if high > low:
         contours = panel.contourf(
-            u, v, loss, np.unique(levels), cmap="viridis", extend="max"
+            u, v, loss, np.unique(levels), cmap=colours.QUANTITY_MAP, extend="max"
         )
+        steps = (
+            LogLocator(subs=(1, 2, 5))
+            if is_log
+            else MaxNLocator(6, steps=[1, 2, 5, 10])
+        )
+        ticks = [tick for tick in steps.tick_values(low, high) if low <= tick <= high]
         bar = figure.colorbar(contours, ax=panel, label="training loss")
-        bar.ax.yaxis.set_major_formatter("{x:.3g}")
+        bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
     path = result["frame_u"].values, result["frame_v"].values
     is_random = result.attrs["plane"] == "random"
     if not is_random:
@@ -42,7 +51,8 @@ def plot_landscape(result: xr.Dataset) -> Figure:
         elif is_random:
             names[index] += " (norms of the weights)"
     panel.set(xlabel=names[0], ylabel=names[1])
-    panel.set(xlim=(u[0], u[-1]), ylim=(v[0], v[-1]))
+    panel.set(xlim=(u[0], u[-1]), ylim=(v[0], v[-1]), aspect="equal")
+    panel.set_anchor("C")
     figure.legend(loc="outside lower center", ncols=3)
     return figure
 
@@ -52,8 +62,8 @@ def plot_barriers(result: xr.Dataset) -> Figure:
     """The result of `loss_barriers`: the loss on the lines between runs."""
     pairs = result.sizes["pair"]
     title = f"Loss between runs: {result.attrs['model']}, step {result.attrs['step']}"
-    figure, panels = new_panels([4 / 3] * 2, title, height=1.1)
     names = {"loss": "as trained", "matched_loss": "hidden units matched"}
+    figure, panels = new_panels([4 / 3] * 2, title, 1.1, ("trained", "matched"))
     for panel, (name, label) in zip(panels, names.items(), strict=True):
         lines = result[name].transpose("pair", "fraction").values
         if not np.isfinite(lines).any():

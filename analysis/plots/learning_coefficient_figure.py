@@ -27,14 +27,15 @@ def plot_learning_coefficients(result: xr.Dataset) -> Figure:
     title = (
         f"Local learning coefficient: {result.attrs['model']}, {count_of_runs(result)}"
     )
-    figure, (coefficient, loss, traces) = new_panels([4 / 3] * 3, title, height=1.1)
+    names = ("coefficient", "loss", "chains")
+    figure, (coefficient, loss, traces) = new_panels([4 / 3] * 3, title, 1.1, names)
     plot_statistic(coefficient, result["llc"], "decaying")
     what = "learning coefficient"
     if result.sizes["run"] == 1:
         plot_errors(coefficient, result["llc"], 2 * result["llc_error"], "decaying")
         errors = f"{what}, ± 2 standard errors"
     else:
-        errors = f"{what}, median"
+        errors = what
     finish_panel(coefficient, result, errors, what)
     plot_statistic(loss, result["loss"], "third")
     finish_panel(loss, result, "loss of the frames", "training loss", log=True)
@@ -45,7 +46,7 @@ def plot_learning_coefficients(result: xr.Dataset) -> Figure:
         traces.plot(draws, chain[::every], color=colour("muted"), alpha=0.5)
     if not traces.lines:
         annotate_panel(traces, "all chains diverged")
-    traces.set(xlabel="draw", ylabel="beta_n (L - L of the frame)")
+    traces.set(xlabel="draw", ylabel="nβ (L - L of the frame)")
     traces.set_title("chains of the last frame of the first run")
     return figure
 
@@ -56,11 +57,11 @@ def plot_calibration(result: xr.Dataset) -> Figure:
     size, a curve for each localisation; crosses where chains diverged or drift."""
     title = f"Chains around step {result.attrs['step']}, by step size and localisation"
     figure, panels = new_panels([4 / 3] * 2, title, height=1.1)
-    names = ("learning coefficient", "effective number of draws")
+    labels = ("learning coefficient", "effective number of draws")
     count = result.sizes["localisation"]
     palette = series_colours(count)
     for panel, name, words in zip(
-        panels, ("llc", "effective_draws"), names, strict=True
+        panels, ("llc", "effective_draws"), labels, strict=True
     ):
         for index in range(count):
             curve = result.isel(localisation=index)

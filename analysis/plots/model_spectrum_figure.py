@@ -27,9 +27,16 @@ def plot_model_curvature(result: xr.Dataset) -> Figure:
     """Panels of the result of `model_curvature`."""
     what = f"{result.attrs['model']}, {result.attrs['parameters']} parameters"
     title = f"Curvature along a run: {what}, {count_of_runs(result)}"
-    figure, panels = new_panels([4 / 3] * 6, title, height=1.1)
-    drawings = (_eigenvalues, _sharpness, _trace, _fractions, _preconditioned, _loss)
-    for panel, draw in zip(panels, drawings, strict=True):
+    drawings = {
+        "eigenvalues": _eigenvalues,
+        "sharpness": _sharpness,
+        "trace": _trace,
+        "fractions": _fractions,
+        "preconditioned": _preconditioned,
+        "loss": _loss,
+    }
+    figure, panels = new_panels([4 / 3] * 6, title, 1.1, list(drawings))
+    for panel, draw in zip(panels, drawings.values(), strict=True):
         draw(panel, result)
     return figure
 
@@ -48,12 +55,10 @@ def _eigenvalues(panel: Axes, result: xr.Dataset) -> None:
         look: dict[str, Any] = {"s": 9, "color": colour_of(role), "linewidths": 0}
         panel.scatter(steps, part, label=label, **look)
     panel.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(size) - 4))
-    low, high = panel.get_ylim()
-    panel.set_ylim(low, max(high, size) * 30)
     what = f"{half} eigenvalues at each end, seed {int(result['seed'].values[0])}"
     finish_panel(panel, result, what, "eigenvalue")
     panel.set_title(what)
-    panel.legend(markerscale=2, ncols=2, loc="upper center")
+    panel.legend(ncols=2)
 
 
 def _sharpness(panel: Axes, result: xr.Dataset) -> None:
@@ -98,7 +103,7 @@ def _fractions(panel: Axes, result: xr.Dataset) -> None:
     count = result.attrs["eigenvalues"]
     chance = count / result.attrs["parameters"]
     panel.axhline(chance, color=colour("muted"), linestyle=":", label="chance")
-    panel.set_ylim(-0.03, 1.2)
+    panel.set_ylim(-0.03, 1.03)
     what = f"gradient and next update along {count} leading eigenvectors"
     ylabel = "fraction of the squared norm"
     finish_panel(panel, result, what, ylabel, "means", columns=3)
@@ -121,4 +126,4 @@ def _preconditioned(panel: Axes, result: xr.Dataset) -> None:
 def _loss(panel: Axes, result: xr.Dataset) -> None:
     plot_statistic(panel, result["loss"], "third", "loss")
     plot_statistic(panel, result["gradient_size"], "fourth", "norm of its gradient")
-    finish_panel(panel, result, "the given loss", "", log=True, columns=2)
+    finish_panel(panel, result, "the given loss", "loss, or norm", log=True, columns=2)

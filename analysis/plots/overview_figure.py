@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from analysis.panels import colours
 from analysis.plots.curvature_figure import step_limits
+from analysis.plots.curves import loss_label
 from analysis.plots.figure_files import in_style, new_panels
 
 _WIDTH = 6
@@ -25,7 +26,7 @@ def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
     title = f"Measures of a run: {result.attrs['system']}, seed {seed}"
     correlated = [] if not result.sizes["pair"] else ["correlation"]
     widths = [_WIDTH] * (len(names) + len(correlated))
-    figure, panels = new_panels(widths, title, height=0.7)
+    figure, panels = new_panels(widths, title, 0.7, [*names, *correlated])
     steps = result["step"].values
     palette = colours.series_colours(len(names))
     for panel, name, colour in zip(panels, names, palette, strict=False):
@@ -38,11 +39,12 @@ def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
                 line = {"color": colour, "linewidth": 1.4, "marker": marker}
             panel.plot(steps[finite], values[index][finite], **line)
         _draw_events(panel, result, run)
-        panel.set(ylabel=name, xlim=step_limits(steps))
+        label = loss_label(result.attrs["system"]) if name == "loss" else name
+        panel.set(ylabel=label, xlim=step_limits(steps))
         positive = values[np.isfinite(values)]
         if positive.min() > 0 and (name == "loss" or np.ptp(np.log10(positive)) > 1.5):
             panel.set_yscale("log")
-    panels[len(names) - 1].set_xlabel("step; bands: drops and plateaus, lines: spikes")
+        panel.set_xlabel("step; bands: drops and plateaus, lines: spikes")
     for panel in panels[len(names) :]:
         for index, colour in enumerate(palette[1:]):
             pair = result.isel(pair=index)
@@ -53,9 +55,9 @@ def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
         panel.set(
             xlabel="lag of the second in frames",
             ylabel="correlation",
-            ylim=(-1.05, 1.6),
+            ylim=(-1.05, 1.05),
         )
-        panel.legend(ncols=4, loc="upper center")
+        panel.legend(ncols=4)
     return figure
 
 

@@ -22,7 +22,12 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
     trajectory."""
     title = f"{name}: pair law of {result.sizes['run']} runs, medians with quartiles"
     spaces = result["space"].values
-    figure, panels = new_panels([4 / 3] * (3 * len(spaces)), title, height=1.1)
+    names = [
+        f"{space}_{name}"
+        for space in spaces
+        for name in ("fit", "repulsion", "alignment")
+    ]
+    figure, panels = new_panels([4 / 3] * len(names), title, 1.1, names)
     for row, space in enumerate(spaces):
         of_space = result.sel(space=space)
         heading = _SPACES[str(space)]

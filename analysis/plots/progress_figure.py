@@ -38,6 +38,9 @@ _PANELS: dict[str, dict[str, str]] = {
 }
 """Title of each panel, and its measures with their names."""
 
+_NAMES = ("loss", "parts", "components", "clock", "weights", "delay")
+"""Names of the panels."""
+
 
 @in_style
 def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
@@ -46,7 +49,8 @@ def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
 
     The phases are drawn at their median times, in runs that have all three.
     """
-    figure, panels = new_panels([4 / 3] * 6, curves_caption(trajectory), height=1.1)
+    title = curves_caption(trajectory)
+    figure, panels = new_panels([4 / 3] * 6, title, 1.1, _NAMES)
     time = result["step"].values / result.attrs["unit"]
     unit = result.attrs["unit_of_time"]
     plot_metric_curves(panels[0], trajectory, "loss")

@@ -9,13 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from analysis.panels import colours
-from analysis.panels.style import current_style
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -40,9 +38,11 @@ def plot_scaling(result: xr.Dataset) -> Figure:
     sizes = result["n"].values
     looks = _looks(sizes.tolist())
     transition = bool(np.isfinite(result["midpoint"]).any())
-    figure, (circles, *by_size, formation, imperfections) = new_panels(
-        [1.6, 1.2, 1.2, 2, 2] if transition else [2] * 4
-    )
+    widths = [1.6, 1.2, 1.2, 2, 2] if transition else [2] * 4
+    names = ("midpoint", "width") if transition else ("sizes",)
+    names = ("circles", *names, "formation", "imperfections")
+    figure, panels = new_panels(widths, names=names)
+    circles, *by_size, formation, imperfections = panels
     _plot_fractions(circles, result, table, looks)
     _plot_column(formation, table, axis, "formation", looks)
     _plot_column(imperfections, table, axis, "imperfections", looks)
@@ -73,13 +73,10 @@ class _Look(NamedTuple):
 
 
 def _looks(values: Iterable[float]) -> dict[float, _Look]:
-    """Colours of a sequence from blue to yellow, and markers, in which neighbours
-    differ."""
+    """Colours of a sequence by the lightness of one hue, and markers, in which
+    neighbours differ."""
     numbers = list(values)
-    high = 0.88 if len(numbers) > 1 else 0.0
-    rgb = colormaps["plasma"](np.linspace(0.0, high, len(numbers)))[:, :3]
-    if current_style().dark:  # dark blue would be lost on black
-        rgb = 1 - 0.7 * (1 - rgb)
+    rgb = colours.ordered_colours(len(numbers))
     return {
         value: _Look(rgb[at], _MARKERS[at % len(_MARKERS)])
         for at, value in enumerate(numbers)

@@ -30,8 +30,15 @@ def plot_sparsity(result: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
 
     On training and on test data: curves of successful and failed runs, and all curves
     coloured by test accuracy."""
-    drawn, panels = new_panels([1] * 4 * len(result))
-    scale = ScalarMappable(Normalize(0, 1), "viridis")
+    names_of_panels = [
+        f"{split}_{name}"
+        for split in SPARSITY_SPLITS
+        for name in ("success", "accuracy")
+    ]
+    drawn, panels = new_panels(
+        [1] * 4 * len(result), names=names_of_panels * len(result)
+    )
+    scale = ScalarMappable(Normalize(0, 1), colours.line_colours_of_quantity())
     for line, (item, name) in enumerate(zip(result, names, strict=True)):
         for place, split in enumerate(SPARSITY_SPLITS):
             _draw_success(panels[4 * line + 2 * place], item.sel(split=split))
@@ -45,7 +52,9 @@ def plot_sparsity(result: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
         panels[2 * place + 1].set_title(f"{split}: test accuracy")
     for panel in panels[-4:]:
         panel.set_xlabel("threshold eps")
-    drawn.colorbar(scale, ax=panels, label="test accuracy")
+    coloured = [panel for panel in panels[1::2] if panel.figure is drawn]
+    if coloured:
+        drawn.colorbar(scale, ax=coloured, label="test accuracy")
     _draw_legend(drawn)
     return drawn
 
@@ -63,7 +72,7 @@ def plot_training_sparsity(
         title = name if len(result) > 1 else "success and failure"
         panel.set(title=title, xlabel="threshold eps", ylabel="sparsity (fraction)")
     if len(result) == 1:
-        scale = ScalarMappable(Normalize(0, 1), "viridis")
+        scale = ScalarMappable(Normalize(0, 1), colours.line_colours_of_quantity())
         _draw_accuracy(panels[1], training[0], scale)
         panels[1].set(title="test accuracy", xlabel="threshold eps")
         drawn.colorbar(scale, ax=panels)
@@ -104,6 +113,7 @@ def _draw_accuracy(panel: Axes, result: xr.Dataset, scale: ScalarMappable) -> No
                 result["eps"],
                 result["sparsity"][run],
                 color=scale.to_rgba(accuracy[run]),
+                alpha=0.6,
             )
     _frame(panel, result["eps"].values)
 

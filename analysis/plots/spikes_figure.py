@@ -31,7 +31,9 @@ def plot_spike_attribution(result: xr.Dataset) -> Figure:
     """Draw the result of `attribute_spikes`."""
     examples = _example_spikes(result)
     count = max(1, len(examples))
-    figure, panels = new_panels([4 / count] * count + [1.1, 2, 0.9])
+    names = ["examples"] * count + ["causes", "rise", "updates"]
+    widths = [4 / count] * count + [1.1, 2, 0.9]
+    figure, panels = new_panels(widths, names=names)
     for axes, spike in zip(panels, examples, strict=False):
         _plot_path(axes, result, spike)
     draw_legend(figure)
@@ -105,7 +107,9 @@ def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
     axes.set_title(f"seed {int(one['of_seed'])}: {cause}")
     first = max(finite[0], foot - 60)
     axes.set_xlim(first, finite[-1])
-    axes.set_ylim(0, 1.05 * np.nanmax(path[offset >= first]))
+    seen = path[offset >= first]
+    margin = 0.05 * (np.nanmax(seen) - np.nanmin(seen)) or 0.05
+    axes.set_ylim(np.nanmin(seen) - margin, np.nanmax(seen) + margin)
 
 
 def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
@@ -125,7 +129,7 @@ def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
         for cause in SPIKE_CAUSES
     ]
     axes.set_xticks(range(len(SPIKE_CAUSES)), names)
-    axes.set(ylabel="spikes", title="causes; pale: not explained")
+    axes.set(ylabel="number of spikes", title="causes; pale: not explained")
     axes.set_ylim(
         0, 1.12 * max(1, *((causes == cause).sum() for cause in SPIKE_CAUSES))
     )
@@ -163,13 +167,12 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
         range(len(STEP_CHANGES)),
         [_CHANGE_LABELS.get(change, change) for change in STEP_CHANGES],
     )
-    axes.set_ylim(-0.65, 1.65)
     axes.set(
         ylabel="fraction of the rise",
         title="rise that remains when the step is changed (clipped)",
     )
     if there:
-        axes.legend(loc="upper right", ncols=min(2, len(there)), markerscale=2)
+        axes.legend(ncols=len(there), markerscale=1.5)
 
 
 def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
@@ -188,7 +191,7 @@ def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
     axes.set(
         xscale="log",
         xlabel="largest |update| / |x|",
-        ylabel="spikes",
+        ylabel="number of spikes",
         title="largest update (may flip above 1)",
     )
     axes.xaxis.set_major_formatter("{x:g}")

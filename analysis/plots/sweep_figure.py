@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 
 from analysis.output.tables import Column
@@ -53,11 +55,11 @@ def plot_sweep(
         else ""
     )
     title = f"{table['runs'][0]} runs at each point, with 95% intervals{omitted}"
-    figure, panels = new_panels([4 / 3] * len(measures), title, height=1.1)
+    names = [column.name for column in measures]
+    figure, panels = new_panels([4 / 3] * len(measures), title, 1.1, names)
+    palette = _colours_of_lines(table, others, len(lines[:_MAX_LINES]))
     for axes, column in zip(panels, measures, strict=True):
-        for rows, colour in zip(
-            lines[:_MAX_LINES], colours.series_colours(), strict=False
-        ):
+        for rows, colour in zip(lines[:_MAX_LINES], palette, strict=False):
             name = ", ".join(
                 f"{other.replace('_', ' ')} = {rows[other].iloc[0]}" for other in others
             )
@@ -70,8 +72,24 @@ def plot_sweep(
     return figure
 
 
+def _colours_of_lines(
+    table: pd.DataFrame, others: Sequence[str], count: int
+) -> np.ndarray:
+    """Colours of lines: ordered by lightness if they are of a number, such as weight
+    decays."""
+    is_ordered = len(others) == 1 and not isinstance(table[others[0]][0], bool | str)
+    if is_ordered:
+        return colours.ordered_colours(count)
+    return to_rgba_array(colours.series_colours(count))
+
+
 def _draw_line(
-    axes: Axes, rows: pd.DataFrame, along: str, column: Column, colour: str, name: str
+    axes: Axes,
+    rows: pd.DataFrame,
+    along: str,
+    column: Column,
+    colour: np.ndarray,
+    name: str,
 ) -> None:
     values = rows[along]
     style = {"fmt": "o-", "color": colour, "capsize": 3, "label": name}

@@ -36,7 +36,8 @@ def plot_transfer(result: xr.Dataset, ideal: int) -> Figure:
         f"{runs} runs of each kind, {epochs} epochs (E) each, finetuned from p ="
         f" {source}"
     )
-    drawn, (left, middle, right) = new_panels([4 / 3] * 3, title, height=1.2)
+    names = ("mean", "largest", "clusters")
+    drawn, (left, middle, right) = new_panels([4 / 3] * 3, title, 1.2, names)
     _draw_over_vocabs(left, result, largest=False)
     _draw_over_vocabs(middle, result, largest=True)
     _draw_by_clusters(right, result, int(result["vocab"][1]), ideal)

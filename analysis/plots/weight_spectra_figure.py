@@ -24,7 +24,8 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     runs = result.sizes["run"]
     words = f"medians and quartiles of {runs} runs" if runs > 1 else "one run"
     title = f"Spectra of the weights: {result.attrs['system']}, {words}"
-    figure, panels = new_panels([4 / 3] * 4, title, height=1.1)
+    names = ("rank", "distance", "cosine", "singular_values")
+    figure, panels = new_panels([4 / 3] * 4, title, 1.1, names)
     measured = np.flatnonzero(result["norm"].notnull().any(["run", "layer"]))
     last = result.isel(step=measured[-1] if measured.size else -1).median("run")
     layers = result["layer"].values.tolist()

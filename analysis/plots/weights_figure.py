@@ -37,7 +37,8 @@ def plot_weights(
 ) -> Figure:
     """Draw sizes against weight decay, as in the paper, the alignment against weight
     decay, and by structure."""
-    figure, (left, middle, right) = new_panels([4 / 3] * 3, title)
+    panels = ("sizes", "alignment", "structures")
+    figure, (left, middle, right) = new_panels([4 / 3] * 3, title, names=panels)
     _plot_means(left, list(by_decay), list(by_decay.values()), WEIGHT_SIZES)
     left.set(
         xlabel="weight decay",

@@ -5,6 +5,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.clustering_heads.init_dependence import attention_start_end_correlation
+from analysis.panels.colours import QUANTITY_MAP
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Image, Scene
 from analysis.plots.figure_files import new_figure
@@ -61,7 +62,7 @@ def _plot_attention_maps(scene: Scene) -> Figure:
         drawn = axes.imshow(
             weights,
             aspect="auto",
-            cmap="viridis",
+            cmap=QUANTITY_MAP,
             vmin=0,
             vmax=image.high,
             interpolation="nearest",

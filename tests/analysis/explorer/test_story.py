@@ -244,7 +244,7 @@ def test_points_and_arrows_lie_within_their_pictures(records):
 
 
 @pytest.mark.slow
-def test_the_end_of_a_run_is_marked_as_decided_where_its_copies_agree(records):
+def test_the_end_of_a_run_is_marked_as_firm_where_its_copies_agree(records):
     curves = records["decision"]["panels"][2]
     for line, mark, end in zip(curves["lines"], curves["marks"], (1, 0), strict=True):
         agreement = np.abs(1 - end - np.array(line["values"]))

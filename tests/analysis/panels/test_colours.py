@@ -8,6 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose, assert_array_equal
 
+from analysis import plots
 from analysis.panels import colours
 from analysis.panels.colours import (
     class_colours,
@@ -210,6 +211,20 @@ def test_colour_scales_are_monotonic_with_every_colour_vision(reader):
     assert (np.diff(lightness) > 0).all()
     assert lightness[-1] - lightness[0] > 0.5
     assert (np.diff(seen(colours.sequential_colours(17), reader)[:, 0]) > 0).all()
+
+
+@pytest.mark.parametrize("style", ["screen", "dark"])
+def test_ordered_things_have_one_hue_and_lightness_in_their_order(style):
+    with plots.use_style(style):
+        for n in (1, 2, 11):
+            rgb = colours.ordered_colours(n)
+            lightness, a, b = colours.to_oklab(rgb).T
+            background = colours.to_oklab(
+                np.array(to_rgb(colours.colour("background")))
+            )
+            assert (np.diff(np.abs(lightness - background[0])) < 0).all()
+            assert np.ptp(np.arctan2(b, a)) < 0.25
+            assert (np.abs(lightness - background[0]) > 0.2).all()
 
 
 def test_colours_contrast_with_white_and_pale_backgrounds():

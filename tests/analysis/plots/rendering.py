@@ -1,9 +1,13 @@
-"""Faults of a drawn figure: texts that overlap or are cut, legends outside their axes,
-figures that do not fit on a page."""
+"""Faults of a drawn figure: texts that overlap or are cut, legends outside their axes
+or over data, limits far from the data, long numbers at ticks, figures that do not fit
+on a page."""
 
 import itertools
+import re
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
@@ -13,6 +17,13 @@ TOLERANCE = 1.0
 """Pixels by which boxes may overlap or lie outside."""
 PAGE = 240.0
 """Largest height of a figure in a column, in mm."""
+COVERED = 0.01
+"""Largest share of a panel's data that its legend may cover."""
+TICK_LENGTH = 7
+"""Most characters of a number at a tick."""
+NATURAL_LIMITS = {"%": (0, 104), "": (-1.06, 1.06)}
+"""Limits that an axis may have whatever its data: of percentages, and of fractions,
+correlations and cosines."""
 
 
 def faults(figure: Figure, column: bool = False) -> list[str]:
@@ -45,6 +56,76 @@ def faults(figure: Figure, column: bool = False) -> list[str]:
     if column and height > PAGE:
         result.append(f"height: {height:.0f} mm in a column")
     return result
+
+
+def faults_of_axes(figure: Figure) -> list[str]:
+    """What is wrong with the legends, limits and ticks of a figure that shows curves, a
+    line each."""
+    figure.draw_without_rendering()
+    result: list[str] = []
+    for axes in figure.axes:
+        result += [*_covered_data(axes), *_far_limits(axes), *_long_ticks(axes)]
+    return result
+
+
+def _covered_data(axes: Axes) -> Iterator[str]:
+    """Legends over lines and points of their axes."""
+    legend = axes.get_legend()
+    if legend is None or not legend.get_visible():
+        return
+    points = [np.empty((0, 2))]
+    for line in axes.lines:
+        path = line.get_path()
+        if line.get_linestyle() != "None" and len(path.vertices) > 1:
+            path = path.interpolated(20)
+        points.append(line.get_transform().transform(path.vertices))
+    for item in axes.collections:
+        offsets = np.ma.getdata(item.get_offsets())
+        if len(offsets) > 1:
+            points.append(item.get_offset_transform().transform(offsets))
+    x, y = np.concatenate(points).T
+    box = legend.get_window_extent()
+    covered = (x > box.x0) & (x < box.x1) & (y > box.y0) & (y < box.y1)
+    if covered.any() and covered.mean() > COVERED:
+        name = _legend_name(legend)
+        yield f"legend over {100 * covered.mean():.0f}% of the data: {name}"
+
+
+def _far_limits(axes: Axes) -> Iterator[str]:
+    """Vertical limits far from the data; with equal scales they depend on the other
+    axis."""
+    data = axes.dataLim
+    low, high = sorted(axes.get_ylim())
+    first, last = data.intervaly
+    if not np.isfinite([first, last]).all() or axes.get_aspect() != "auto":
+        return
+    name = axes.get_ylabel() or axes.get_title()
+    if axes.get_yscale() == "log":
+        first = data.minposy if first <= 0 else first
+        room = max(10**0.5, (last / first) ** 0.3)
+        is_far = low < first / room or high > last * room
+    elif axes.get_yscale() == "linear":
+        first, last = min(first, 0), max(last, 0)
+        room = 0.3 * (last - first)
+        natural = NATURAL_LIMITS["%" if "%" in name else ""]
+        is_far = low < min(first - room, natural[0])
+        is_far |= high > max(last + room, natural[1])
+    else:
+        return
+    if is_far:
+        yield f"limits {low:g} to {high:g} of data {first:g} to {last:g}: {name}"
+
+
+def _long_ticks(axes: Axes) -> Iterator[str]:
+    """Numbers at ticks that are long, or products with powers."""
+    for axis in (axes.xaxis, axes.yaxis):
+        if not (axes.axison and axes.get_visible() and axis.get_visible()):
+            continue
+        for tick in axis._update_ticks():
+            text = re.sub(r"\\mathdefault|[${}^]", "", tick.label1.get_text())
+            is_number = re.fullmatch(r"[\d.\u2212e+-]+", text)
+            if "times" in text or (is_number and len(text) > TICK_LENGTH):
+                yield f"tick {tick.label1.get_text()}: {axes.get_title()}"
 
 
 def _texts(figure: Figure):

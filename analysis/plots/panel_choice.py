@@ -1,0 +1,64 @@
+"""Which of the named panels of a figure are drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from dynamics.settings import SettingsError
+
+
+@dataclasses.dataclass
+class PanelChoice:
+    """The panels that are asked for, and those of the figures that are drawn."""
+
+    names: tuple[str, ...] = ()
+    """Names of panels; none for the default."""
+    drawn: tuple[str, ...] = ()
+    """Names of the panels of the last figure."""
+    left_out: tuple[str, ...] = ()
+    """Names of the panels that it could also have."""
+
+    def check(self) -> None:
+        """Raise SettingsError if panels are asked for of a figure that has no names of
+        panels."""
+        if self.names and not self.drawn:
+            allowed = "no names: this picture has no panels to choose from"
+            raise SettingsError("panels", " ".join(self.names), allowed)
+
+    def describe(self) -> str:
+        """The drawn panels and those that are left out, in words."""
+        rest = f"; with --panels also {', '.join(self.left_out)}"
+        return ", ".join(self.drawn) + (rest if self.left_out else "")
+
+
+_CHOICE: ContextVar[PanelChoice | None] = ContextVar("panels", default=None)
+
+
+@contextmanager
+def choose_panels(names: Sequence[str] = ()) -> Iterator[PanelChoice]:
+    """Let figures in a `with` block have the panels with these names only; without
+    names, those that they have by default."""
+    choice = PanelChoice(tuple(names))
+    token = _CHOICE.set(choice)
+    try:
+        yield choice
+    finally:
+        _CHOICE.reset(token)
+
+
+def panels_to_draw(names: Sequence[str], default: Sequence[str]) -> set[str]:
+    """The names of the panels of a figure that are drawn. names: of all its panels, in
+    their order; default: of those that are drawn if none are asked for. Raises
+    SettingsError."""
+    choice = _CHOICE.get() or PanelChoice()
+    every = tuple(dict.fromkeys(names))
+    for name in choice.names:
+        if name not in every:
+            raise SettingsError("panels", name, "one or more of " + ", ".join(every))
+    wanted = set(choice.names or default)
+    choice.drawn = tuple(name for name in every if name in wanted)
+    choice.left_out = tuple(name for name in every if name not in wanted)
+    return wanted
