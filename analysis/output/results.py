@@ -12,6 +12,7 @@ from analysis.output.files import replace_file
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS, check_trajectory_path
 from dynamics.trajectory.schema import CONVENTIONS, describe_variables
+from dynamics.version import VERSION
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
@@ -142,6 +143,13 @@ def write_result(result: xr.Dataset, path: Path) -> None:
     """Write the dataset, whose variables get their descriptions. Raises
     RecordingError."""
     result = describe_variables(result.copy())
-    result.attrs = {"Conventions": CONVENTIONS, **result.attrs}
+    result.attrs = {
+        "title": f"Result of {result.attrs.get('result_of', 'an analysis')}",
+        "Conventions": CONVENTIONS,
+        "history": f"written by training-dynamics {VERSION}",
+        **result.attrs,
+    }
+    # by the CF conventions, coordinates have no missing values
+    unfilled = {name: {"_FillValue": None} for name in result.coords}
     with replace_file(path) as temporary, NETCDF_LOCK:
-        result.to_netcdf(temporary, engine="netcdf4")
+        result.to_netcdf(temporary, engine="netcdf4", encoding=unfilled)

@@ -96,12 +96,14 @@ def groups_of(file):
 
 
 def assert_follows_cf(path):
-    """Rules of CF 1.11: section 2.6.1 and 2.6.2 (global attributes), 3.1 and 3.2 (units
+    """Rules of CF 1.11: section 2.5.1 (coordinates have no fill value), 2.6.1 and 2.6.2 (global attributes), 3.1 and 3.2 (units
     and long_name), 3.5 (flags), 5 (coordinate variables are monotonic and complete), 6.1
     (labels), and 2.3 (letters, digits and underscores in names), from which names of
     parameters of models from outside are free."""
     with netCDF4.Dataset(path) as file:
         assert re.fullmatch(r"CF-1\.\d+", file.Conventions)
+        assert file.title
+        assert file.history
         for group_name, group in groups_of(file):
             for name, variable in group.variables.items():
                 where = f"{path}: {group_name}/{name}"
@@ -121,6 +123,8 @@ def assert_follows_cf(path):
                     dims = group.variables[other].dimensions
                     assert set(dims) <= set(variable.dimensions), where
                 is_coordinate = variable.dimensions == (name,)
+                has_fill_value = "_FillValue" in variable.ncattrs()
+                assert not (is_coordinate and has_fill_value), where
                 if is_coordinate and is_number and name in ("step", "checkpoint"):
                     assert (np.diff(variable[:]) > 0).all(), where
 
