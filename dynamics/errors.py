@@ -57,6 +57,10 @@ class RecordingError(ReportedError):
     """A file cannot be written. The message gives the reason."""
 
 
+class FileBeingWritten(RecordingError):
+    """Another process is writing a file."""
+
+
 class UnrestoredRecording(RecordingError):
     """A training loop records into an unfinished recording that it has not
     restored."""

@@ -17,7 +17,6 @@ and for a pair sum at the origin, which has no direction.
 
 `CA` is the law of the paper; its constants f_a, g_a, g_r and its balance are settings."""
 
-import csv
 import dataclasses
 import functools
 import json
@@ -29,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dynamics.errors import SettingsError, check_choice
 from dynamics.expressions import Expression, parse_expression
+from dynamics.number_tables import TABLE_FORM, read_table
 from dynamics.own_functions import own_function_text
 
 if TYPE_CHECKING:
@@ -220,22 +220,19 @@ def _table_text(path: Path, variable: str, field: str) -> str:
     """The table of a file as an expression. Rows may have any order; the first one may
     be a heading."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as lines:
-            rows = [row for row in csv.reader(lines) if row]
+        rows = [row for _, row in read_table(path.read_bytes())]
     except OSError as error:
         raise SettingsError(
             field, f"{path} ({error.strerror})", "a file that can be read"
         ) from None
-    except (ValueError, csv.Error):
-        raise SettingsError(field, f"{path}, which is no text", "a table") from None
-    if rows and None in map(_number, rows[0]):
-        rows = rows[1:]
+    except ValueError as error:
+        raise SettingsError(field, f"{path} ({error})", "a table") from None
     table: dict[float, float] = {}
     for row in rows:
         numbers = [number for number in map(_number, row) if number is not None]
         found = f"the row {','.join(row)[:60]!r} in {path}"
         if len(numbers) != 2 or len(row) != 2:
-            allowed = f"two numbers, {variable} and the strength, with a comma between"
+            allowed = f"two numbers, {variable} and the strength, {TABLE_FORM}"
             raise SettingsError(field, found, allowed)
         x, strength = numbers
         if x in table:

@@ -1,12 +1,12 @@
 """Initial positions from a file."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
+from dynamics.number_tables import TABLE_FORM, read_numbers
 from dynamics.settings import ParticleSettings, SettingsError, verify_content_hash
 from dynamics.trajectory.reader import open_trajectory
 
@@ -106,18 +106,17 @@ def _positions_from_table(path: Path, seeds: np.ndarray) -> np.ndarray:
         if path.suffix == ".npy":
             x = np.load(path, allow_pickle=False)
         else:
-            with path.open(newline="") as lines:
-                x = np.array(
-                    [[float(cell) for cell in row] for row in csv.reader(lines) if row]
-                )
+            x = np.array(read_numbers(path.read_bytes()))
         if not isinstance(x, np.ndarray):
             raise ValueError("it is an archive of arrays")
         if x.dtype.kind not in "iuf":
             raise ValueError(f"its numbers are {x.dtype}")
         x = x.astype(np.float64)
-    except (ValueError, TypeError, EOFError, OSError, MemoryError, csv.Error) as error:
+    except (ValueError, TypeError, EOFError, OSError, MemoryError) as error:
         raise SettingsError(
-            "start", str(path), f"a .nc, .npy or .csv file of numbers ({error})"
+            "start",
+            f"{path} ({error})",
+            f"a .nc or .npy file, or a table: {TABLE_FORM}",
         ) from None
     if x.ndim == 2:
         return np.repeat(x[None], len(seeds), axis=0)

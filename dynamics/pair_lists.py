@@ -1,17 +1,16 @@
-"""Training pairs that a file lists: two columns of tokens, separated by a comma, with or
-without a header.
+"""Training pairs that a file lists: a table with two columns of tokens, with or without a
+header.
 
 This module imports only the standard library."""
 
-import csv
-import io
 from collections.abc import Callable
 
 from dynamics.errors import SettingsError
+from dynamics.number_tables import TABLE_FORM, read_table
 
 FIELD = "train_pairs_file"
 """The setting that names the file."""
-_COLUMNS = "two columns of tokens, separated by a comma"
+_COLUMNS = f"two columns of tokens, {TABLE_FORM}"
 
 Pair = tuple[int, int]
 
@@ -24,8 +23,12 @@ def parse_pairs(
     name: of the file, for error messages. tokens: their number. pair_of: the pair of the
     task that two tokens are, None if it is no pair of the task. Raises SettingsError for
     content that is not such a list, or lists a pair twice."""
+    try:
+        rows = read_table(content)
+    except ValueError as error:
+        raise SettingsError(FIELD, f"{name} ({error})", _COLUMNS) from None
     pairs: dict[Pair, int] = {}
-    for line, row in _rows(content, name):
+    for line, row in rows:
         where = f"{name}, line {line}"
         if len(row) != 2:
             found = f"{where} with {len(row)} column{'s' if len(row) > 1 else ''}"
@@ -50,26 +53,3 @@ def parse_pairs(
     if not pairs:
         raise SettingsError(FIELD, f"{name} without pairs", "at least one pair")
     return tuple(pairs)
-
-
-def _rows(content: bytes, name: str) -> list[tuple[int, list[str]]]:
-    """The rows of a CSV file that are not empty, with the numbers of their lines,
-    without its header."""
-    try:
-        reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
-        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
-    except (UnicodeDecodeError, csv.Error) as error:
-        allowed = f"a text file of {_COLUMNS} ({error})"
-        raise SettingsError(FIELD, name, allowed) from None
-    rows = [(line, row) for line, row in rows if any(row)]
-    if rows and not any(map(_is_number, rows[0][1])):
-        return rows[1:]
-    return rows
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

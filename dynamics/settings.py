@@ -243,8 +243,9 @@ class ParticleSettings(StartSettings):
     start: str = RANDOM
     """Initial positions: "random" (standard normal, drawn with the seed of the run), or
     a file: a trajectory (.nc; the run with the same seed is used), an array (.npy) of
-    shape (token, axis) or (seed, token, axis), or a table (.csv) with one row per
-    token."""
+    shape (token, axis) or (seed, token, axis), or a table (.csv, .txt and others) with
+    one row per token, with or without a header, and with commas, semicolons, tabs or
+    blanks between the numbers."""
     start_step: int = 0
     """Recorded step whose positions are used if --start is a trajectory; -1 is the last
     step."""

@@ -293,6 +293,23 @@ SYSTEM_KINDS: dict[str, SystemKind] = {
 }
 
 
+def present_numerics_version(settings: Settings) -> int | None:
+    """The numerics version of runs that this program computes with these settings; None
+    of a recorded model, which has none. An external system is not created.
+
+    Raises SettingsError, MissingPackage."""
+    if settings.system in SYSTEM_KINDS:
+        return SYSTEM_KINDS[settings.system].version(settings)
+    if settings.system == RecordedSettings.system:
+        return None
+    factory: Any = system_class(settings.system)
+    version = getattr(factory, "numerics_version", None)
+    kind = getattr(factory, "kind", None)
+    if version is None and isinstance(kind, SystemKind):
+        version = kind.version(settings)
+    return version
+
+
 # ----------------------------------------------------------------------------- identity
 
 

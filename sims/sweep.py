@@ -17,6 +17,7 @@ from analysis import output, plots
 from analysis.command_line.parsing import exit_on_settings_error, run_command
 from analysis.output.files import check_paths
 from analysis.panels.style import style_in_use
+from analysis.structures import add_structures
 from dynamics import sweeps
 from dynamics.settings import SETTINGS_CLASSES, import_external_systems
 from sims import command_line
@@ -42,7 +43,14 @@ def main(options: Any) -> None:
     design = design_from_options(options.system)
     files = list(dict.fromkeys(point.path for point in design.points))
     out = command_line.sweep_path(design, files, ensembles.out)
-    computed = sweeps.compute_missing_points(design, ensembles.scheduler)
+    computed = sweeps.compute_missing_points(
+        design, ensembles.scheduler, part=ensembles.part
+    )
+    if ensembles.part is not None:
+        missing = len(sweeps.missing_points(design))
+        if missing:
+            print_part(ensembles, files, computed, missing)
+            return
     print_sweep(sweeps.combine_points(design), ensembles, files, computed, out)
 
 
@@ -54,18 +62,44 @@ def sweep_script(script: Any, options: Any) -> None:
     design = design_from_script(script, options)
     files = [run.path for run in design.runs]
     out = command_line.sweep_path(design, files, trainings.out)
-    computed = sweeps.compute_missing_runs(design, trainings.scheduler)
+    computed = sweeps.compute_missing_runs(
+        design, trainings.scheduler, part=trainings.part
+    )
+    if trainings.part is not None:
+        missing = len(sweeps.missing_runs(design))
+        if missing:
+            print_part(trainings, files, computed, missing)
+            return
     print_sweep(sweeps.combine_runs(design), trainings, files, computed, out)
+
+
+def print_part(
+    options: Any, files: Sequence[Path], computed: int, missing: int
+) -> None:
+    """Print what a part of a sweep has computed, and what is missing."""
+    folder = files[0].parent
+    print(
+        f"points      part {options.part} of {len(files)} in {folder} ({computed}"
+        " computed)",
+        file=options.log,
+    )
+    print(
+        f"sweep       not combined yet, {missing} of {len(files)} points are missing;"
+        " the command that finds all of them combines them",
+        file=options.log,
+    )
 
 
 def print_sweep(
     result: "xr.Dataset", options: Any, files: Sequence[Path], computed: int, out: Path
 ) -> None:
-    """Write the combined result, print its table and draw it."""
-    output.write_result(result, out)
+    """Write the combined result with the structures of its runs, print its table and
+    draw it."""
     folder = files[0].parent
+    result = add_structures(result, folder)
+    output.write_result(result, out)
     axes = json.loads(result.attrs["swept"])
-    rows = command_line.sweep_rows(result, folder)
+    rows = command_line.sweep_rows(result)
     counts = f"({computed} computed, {len(files) - computed} found)"
     print(f"points      {len(rows)} in {folder} {counts}", file=options.log)
     print(f"sweep       {out}", file=options.log)
@@ -73,7 +107,8 @@ def print_sweep(
     columns = command_line.sweep_table_columns(result, table)
     if axes:
         with style_in_use(options.style, options.column):
-            figure = plots.plot_sweep(table, axes, columns)
+            shown = command_line.sweep_figure_columns(columns, len(axes) == 2)
+            figure = plots.plot_sweep(table, axes, shown)
             plots.save_figure(figure, options.picture_path(out))
         print(f"picture     {options.picture_path(out)}", file=options.log)
     printed = slice(command_line.MAX_PRINTED_POINTS)

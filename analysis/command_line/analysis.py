@@ -4,9 +4,10 @@ Python, on the command line and in the attributes of its results."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,6 +15,7 @@ import dynamics
 from analysis import output, plots
 from analysis.command_line import analysis_command
 from analysis.output.tables import Column
+from dynamics.trajectory.schema import describe_variables
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -108,6 +110,8 @@ class Analysis:
             if name in attributes and "ClassVar" not in str(kind):
                 words = f"{cls.__name__}.{name} with a type would be an option"
                 raise TypeError(f"{words}; write {name} = ... without one")
+        if "measure" in vars(cls):
+            cls.measure = _with_descriptions(cls.measure)  # type: ignore[method-assign,assignment]
         if "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
 
@@ -115,7 +119,8 @@ class Analysis:
 
     def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
         """The result for the selected runs and frames of a trajectory, which is given
-        whole."""
+        whole. Its variables get the attributes `long_name`, `units` and `comment`, as
+        far as they have none."""
         raise NotImplementedError
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:
@@ -182,6 +187,22 @@ class Analysis:
     def main(cls) -> None:
         """Run the command of this analysis with the arguments of the command line."""
         analysis_command.run(cls)
+
+
+def _with_descriptions(
+    measure: Callable[[Any, xr.Dataset], xr.Dataset],
+) -> Callable[[Any, xr.Dataset], xr.Dataset]:
+    """A method `measure` whose result has a short name, units and a comment for each
+    variable."""
+
+    @functools.wraps(measure)
+    def measure_and_describe(analysis: Any, trajectory: xr.Dataset) -> xr.Dataset:
+        result = measure(analysis, trajectory)
+        if not hasattr(result, "data_vars"):  # the command says what it must be
+            return result
+        return describe_variables(result.copy())
+
+    return measure_and_describe
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -51,6 +51,7 @@ from analysis.forces.pair_force_matrices import (
     law_fields,
     law_force,
 )
+from analysis.output.results import with_comments
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.division import ratio
 from analysis.statistics.intervals import drop_non_finite, mean_interval
@@ -279,6 +280,7 @@ def audit_forces(
     has_function = model is not None and model.training_pairs is not None
     pairs_known = has_network or has_function or "training_pairs" in trajectory
     word, unit = time_unit(trajectory)
+    result = with_comments(result, _COMMENTS)
     return result.assign_attrs(
         law=json.dumps(dataclasses.asdict(law) | {"dim": dim}),
         renamings=renamings,
@@ -287,6 +289,25 @@ def audit_forces(
         pairs="the training pairs" if pairs_known else "all unordered pairs, each once",
         **LawWords.of(law).attributes,
     )
+
+
+_COMMENTS = {
+    "cosine": "cosine between the target and the force of the law",
+    "law_r_squared": "R² of the law, times the best positive number",
+    "r_squared": "R² of the best combination of the law's fields",
+    "renamed_r_squared": "R² of the best combination with randomly renamed tokens",
+    "coefficient": "coefficient of a field in the best combination",
+    "weight": "length of a field in the best combination, relative to the target",
+    "chance": "R² of as many random fields, expected",
+    "target": "what is compared with the forces: the gradient or the update",
+    "part": "the whole target, or its part without shift and scaling",
+    "field": "field of forces of the law",
+    "plane_cosine": "cosine with the force of the law, in the plane of a frequency",
+    "plane_law_r_squared": "R² of the law, in the plane of a frequency",
+    "plane_r_squared": "R² of the law's fields, in the plane of a frequency",
+    "plane_renamed_r_squared": "R² with renamed tokens, in the plane of a frequency",
+}
+"""What the variables of `audit_forces` are."""
 
 
 def _dims(name: str) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ import xarray as xr
 from analysis.output.files import replace_file
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS, check_trajectory_path
+from dynamics.trajectory.schema import CONVENTIONS, describe_variables
+from dynamics.version import VERSION
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
@@ -30,6 +32,16 @@ def labelled(
         name: (dims, values, dimensionless(long_name))
         for name, (values, long_name) in variables.items()
     }
+
+
+def with_comments(result: xr.Dataset, comments: Mapping[str, str]) -> xr.Dataset:
+    """The result whose variables have these comments, by name, and all descriptions of
+    `describe_variables`."""
+    result = result.copy()
+    for name, comment in comments.items():
+        if name in result.variables:
+            result[name].attrs["comment"] = comment
+    return describe_variables(result)
 
 
 JOINED = "joined"
@@ -128,6 +140,16 @@ def check_result_path(out: Path, what: Mapping[str, str]) -> Path:
 
 
 def write_result(result: xr.Dataset, path: Path) -> None:
-    """Write the dataset. Raises RecordingError."""
+    """Write the dataset, whose variables get their descriptions. Raises
+    RecordingError."""
+    result = describe_variables(result.copy())
+    result.attrs = {
+        "title": f"Result of {result.attrs.get('result_of', 'an analysis')}",
+        "Conventions": CONVENTIONS,
+        "history": f"written by training-dynamics {VERSION}",
+        **result.attrs,
+    }
+    # by the CF conventions, coordinates have no missing values
+    unfilled = {name: {"_FillValue": None} for name in result.coords}
     with replace_file(path) as temporary, NETCDF_LOCK:
-        result.to_netcdf(temporary, engine="netcdf4")
+        result.to_netcdf(temporary, engine="netcdf4", encoding=unfilled)

@@ -1,5 +1,5 @@
-"""Figure of a sweep: each measure against a setting, a line for each combination of the
-other settings."""
+"""Figure of a sweep: curves of measures over a setting, or the map of a measure over
+two."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MAX_LINES = 8
+_MAX_NUMBERS = 10
+"""Most rows and columns of a map with numbers in its cells."""
+_MAX_TICKS = 12
 _LOG_RANGE = 20
 """Largest value of a setting over its smallest from which its axis is logarithmic."""
 
@@ -32,11 +35,16 @@ _LOG_RANGE = 20
 def plot_sweep(
     table: pd.DataFrame, swept: Sequence[str], columns: Sequence[Column]
 ) -> Figure:
-    """Draw the measures of a sweep against the setting with the most values, with 95%
-    intervals.
+    """Draw the measures of a sweep with 95% intervals: over one setting as curves, over
+    two as a map of the first measure beside one of the width of its intervals, over more
+    as curves along the setting with the most values, a line for each combination of the
+    others.
 
-    table: a row for each point; swept: names of the swept settings; columns: those with
-    intervals are drawn."""
+    table: a row for each point; swept: names of the swept settings; columns: the
+    measures."""
+    title = f"{table['runs'][0]} runs at each point, with 95% intervals"
+    if len(swept) == 2:
+        return _plot_maps(table, swept, columns[0], title)
     along = max(
         swept,
         key=lambda name: (
@@ -48,28 +56,95 @@ def plot_sweep(
     lines = (
         [rows for _, rows in table.groupby(others, sort=False)] if others else [table]
     )
-    measures = [column for column in columns if column.interval]
-    omitted = (
-        f", the first {_MAX_LINES} of {len(lines)} lines"
-        if len(lines) > _MAX_LINES
-        else ""
-    )
-    title = f"{table['runs'][0]} runs at each point, with 95% intervals{omitted}"
-    names = [column.name for column in measures]
-    figure, panels = new_panels([4 / 3] * len(measures), title, 1.1, names)
+    if len(lines) > _MAX_LINES:
+        title += f", the first {_MAX_LINES} of {len(lines)} lines"
+    names = [column.name for column in columns]
+    figure, panels = new_panels([4 / 3] * len(columns), title, 1.1, names)
     palette = _colours_of_lines(table, others, len(lines[:_MAX_LINES]))
-    for axes, column in zip(panels, measures, strict=True):
+    for axes, column in zip(panels, columns, strict=True):
         for rows, colour in zip(lines[:_MAX_LINES], palette, strict=False):
             name = ", ".join(
                 f"{other.replace('_', ' ')} = {rows[other].iloc[0]}" for other in others
             )
             _draw_line(axes, rows, along, column, colour, name)
-        axes.set(
-            xlabel=along.replace("_", " "), ylabel=column.heading.removesuffix(" [95%]")
-        )
+        axes.set(xlabel=along.replace("_", " "), ylabel=_name_of(column))
     if others:
         draw_legend(figure)
     return figure
+
+
+def _name_of(column: Column) -> str:
+    """The heading of a column without its interval."""
+    return column.heading.removesuffix(" [95%]")
+
+
+# ----------------------------------------------------------------- maps of two settings
+
+
+def _plot_maps(
+    table: pd.DataFrame, swept: Sequence[str], column: Column, title: str
+) -> Figure:
+    """A map of a measure over two settings, and one of the width of its intervals."""
+    x, y = sorted(swept, key=lambda name: table[name].nunique(), reverse=True)
+    width = table[f"{column.name}_high"] - table[f"{column.name}_low"]
+    figure, panels = new_panels([2, 2], title, height=1.2)
+    maps = [
+        (_name_of(column), table[column.name]),
+        ("width of the 95% interval", width),
+    ]
+    for axes, (name, values) in zip(panels, maps, strict=True):
+        cells = table[[x, y]].assign(value=column.scale * values.astype(float))
+        cells = cells.pivot(index=y, columns=x, values="value")
+        cells = cells.reindex(index=table[y].unique(), columns=table[x].unique())
+        highest = 100 if name.endswith("%") else None
+        _draw_map(axes, cells, highest, column.digits or 0)
+        axes.set(title=name, xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
+    return figure
+
+
+def _draw_map(
+    axes: Axes,
+    cells: pd.DataFrame,
+    highest: float | None,
+    digits: int,
+) -> None:
+    """Draw a matrix with a cell for each pair of values, whose numbers are written into
+    cells that are large enough; points without a value are empty.
+
+    highest: end of the range of colours that begins at 0; None for the largest value."""
+    values = cells.values
+    finite = values[np.isfinite(values)]
+    low = min(0.0, min(finite, default=0.0))
+    high = highest or max(finite, default=1.0)
+    rows, columns = values.shape
+    image = axes.imshow(
+        values,
+        cmap=colours.QUANTITY_MAP,
+        vmin=low,
+        vmax=high,
+        aspect="auto",
+        origin="lower",
+    )
+    axes.grid(visible=False)
+    axes.figure.colorbar(image, ax=axes)
+    for axis, labels in ((axes.xaxis, cells.columns), (axes.yaxis, cells.index)):
+        places = range(0, len(labels), -(-len(labels) // _MAX_TICKS))
+        axis.set_ticks(places, [_tick_label(labels[place]) for place in places])
+    if columns > _MAX_NUMBERS or rows > _MAX_NUMBERS:
+        return
+    ink = colours.text_colours(image.to_rgba(values)[..., :3])
+    for (row, place), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            text = f"{value:.{digits}f}" if digits < 3 else f"{value:.3g}"
+            axes.text(place, row, text, ha="center", va="center", color=ink[row, place])
+
+
+def _tick_label(value: object) -> str:
+    """A value of a setting as the label of a tick."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# ------------------------------------------------------------------------------- curves
 
 
 def _colours_of_lines(

@@ -67,3 +67,4 @@ from .structure_tables import end_accuracy as end_accuracy
 from .structure_tables import network_columns as network_columns
 from .structure_tables import print_ca_table as print_ca_table
 from .structure_tables import table_ensembles as table_ensembles
+from .sweep_structures import add_structures as add_structures

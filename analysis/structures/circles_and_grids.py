@@ -349,15 +349,18 @@ def summarise_structures(embedding: np.ndarray) -> StructureSummary:
             f"embedding: found shape {np.shape(embedding)}, expected (run, token, axis)"
         )
     circle = is_circle(embedding)
+    return summarise_counts(circle, count_imperfections(embedding[~circle]))
+
+
+def summarise_counts(circle: np.ndarray, imperfections: np.ndarray) -> StructureSummary:
+    """`summarise_structures` of runs that have been measured.
+
+    circle: (run,) whether a run is a circle; imperfections: of the other runs."""
     count = int(circle.sum())
     return StructureSummary(
         runs=len(circle),
         circles=count,
         circle_fraction=binomial_interval(count, len(circle)),
         grids=len(circle) - count,
-        imperfections=mean_interval(
-            count_imperfections(embedding[~circle]),
-            discrete=True,
-            limits=(0, np.inf),
-        ),
+        imperfections=mean_interval(imperfections, discrete=True, limits=(0, np.inf)),
     )

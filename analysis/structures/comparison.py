@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
+from analysis.output.results import with_comments
 from analysis.output.tables import Column, format_p_value, interval_columns
 from analysis.statistics.intervals import (
     NO_INTERVAL,
@@ -130,7 +131,39 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
         result[f"within_{side}"] = ((f"{side}_run", f"{side}_other_run"), distances)
         result[f"{side}_seed"] = (f"{side}_run", item["seed"].values)
     reason = _reason_not_paired(first, second)
-    return result.assign_attrs(paired=int(not reason), not_paired=reason)
+    result = result.assign_attrs(paired=int(not reason), not_paired=reason)
+    comments = dict(_COMMENTS)
+    for side in COMPARED_SIDES:
+        comments |= {f"{side}_{name}": text for name, text in _RUN_COMMENTS.items()}
+        comments[f"within_{side}"] = (
+            f"shape distance of the end embeddings of two runs of the {side} trajectory"
+        )
+    return with_comments(result, comments)
+
+
+_RUN_COMMENTS = {
+    "circle": "whether the run ends as a circle (CA algorithm 1)",
+    "imperfections": "grid imperfections at the end (CA algorithm 2)",
+    "norm_ratio": "largest norm of a token over the smallest, at the end",
+    "departure": (
+        "normalised time at which the embedding first reaches half of its largest"
+        " distance from the start"
+    ),
+    "from_start": "shape distance of the last frame from the first one of the run",
+    "seed": "seed of the run",
+}
+"""What the variables of `compare_trajectories` by run are."""
+
+_COMMENTS = {
+    "speed": "quartiles over runs of the speed of the embedding",
+    "displacement": "quartiles over runs of the displacement of the embedding",
+    "gradient_norm": "quartiles over runs of the norm of the gradient, or of the force",
+    "between": "shape distance of the end embeddings of runs of both trajectories",
+    "quantile": "fraction of runs below the value",
+    "normalised_time": "time from the first frame, 0, to the last one, 1",
+    "side": "the first or the second trajectory",
+}
+"""What the other variables of `compare_trajectories` are."""
 
 
 def _end_distances(first: xr.Dataset, second: xr.Dataset) -> np.ndarray:

@@ -27,6 +27,7 @@ from analysis.statistics.intervals import (
     mean_interval,
 )
 from analysis.structures.circles_and_grids import (
+    StructureSummary,
     count_imperfections,
     is_circle,
     summarise_structures,
@@ -143,7 +144,11 @@ def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, An
 def structure_columns(embedding: np.ndarray) -> dict[str, Any]:
     """Columns of table 2 from final embeddings (run, token, axis). Raises ValueError as
     `network_columns` does."""
-    structures = summarise_structures(embedding)
+    return summary_columns(summarise_structures(embedding))
+
+
+def summary_columns(structures: StructureSummary) -> dict[str, Any]:
+    """Columns of table 2 from a summary of an ensemble."""
     return {
         "runs": structures.runs,
         "circles": structures.circles,

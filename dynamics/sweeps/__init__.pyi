@@ -9,7 +9,9 @@ from .own_script import ScriptDesign as ScriptDesign
 from .own_script import combine_runs as combine_runs
 from .own_script import compute_missing_runs as compute_missing_runs
 from .own_script import load_script as load_script
+from .own_script import missing_runs as missing_runs
 from .own_script import script_design as script_design
 from .run import combine_points as combine_points
 from .run import compute_missing_points as compute_missing_points
+from .run import missing_points as missing_points
 from .run import sweep as sweep

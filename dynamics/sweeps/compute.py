@@ -5,9 +5,9 @@ import contextlib
 import signal
 from collections.abc import Callable, Generator, Sequence
 
-from dynamics.errors import Interrupted
+from dynamics.errors import FileBeingWritten, Interrupted
 from dynamics.progress import progress_bar
-from dynamics.sweeps.dask_backend import Task, compute_on_cluster
+from dynamics.sweeps.dask_backend import Scheduler, Task, compute_on_cluster
 from dynamics.sweeps.design import errors_with_point
 
 
@@ -24,13 +24,17 @@ class SweepInterrupted(Interrupted):
 def compute_tasks(
     missing: Sequence[Task],
     files: int,
-    scheduler: str | None,
+    scheduler: Scheduler | None,
     progress: bool,
     work: Callable[[Task], float] = lambda task: 1.0,
-) -> None:
-    """Compute the missing trajectories of the `files` of a sweep. Raises
-    SweepInterrupted, and the errors of the tasks."""
-    done = files - len(missing)
+    among_others: bool = False,
+) -> int:
+    """Compute the missing trajectories of the `files` of a sweep; return their number.
+    Raises SweepInterrupted, and the errors of the tasks.
+
+    among_others: leave out those that another process is writing."""
+    found = files - len(missing)
+    done = found
     per_work = len(missing) / sum(map(work, missing)) if missing else 1.0
     bar_format = (
         "{percentage:3.0f}%|{bar}| {n:.1f}/{total} points"
@@ -40,7 +44,7 @@ def compute_tasks(
         total=files, initial=done, bar_format=bar_format, quiet=not progress, leave=True
     ) as bar:
         if scheduler is None:
-            computed = _compute_here(missing, progress)
+            computed = _compute_here(missing, progress, among_others)
         else:
             computed = compute_on_cluster(
                 sorted(missing, key=work, reverse=True), scheduler, bar
@@ -54,11 +58,19 @@ def compute_tasks(
             raise SweepInterrupted(
                 getattr(stop, "signum", signal.SIGINT), done, files
             ) from None
+    return done - found
 
 
-def _compute_here(tasks: Sequence[Task], progress: bool) -> Generator[Task, None, None]:
+def _compute_here(
+    tasks: Sequence[Task], progress: bool, among_others: bool
+) -> Generator[Task, None, None]:
     """Compute the tasks in this process; yield each when it is finished."""
     for task in tasks:
-        with errors_with_point(task):
-            task.compute(task.path, progress)
-        yield task
+        try:
+            with errors_with_point(task):
+                task.compute(task.path, progress)
+        except FileBeingWritten:
+            if not among_others:
+                raise
+        else:
+            yield task

@@ -69,16 +69,36 @@ class SweepTask(Protocol):
 Task = TypeVar("Task", bound=SweepTask)
 
 
-def check_scheduler(address: str) -> None:
-    """Raise SettingsError unless `address` has the form of a dask scheduler's
-    address."""
-    parts = re.fullmatch(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})", address)
-    if not parts or not 0 < int(parts[3]) < 65536:
-        raise SettingsError(
-            "scheduler",
-            address or "no address",
-            "an address such as tcp://127.0.0.1:8786",
-        )
+Scheduler = Any
+"""Where a sweep is computed: the address of a dask scheduler, a distributed.Client, or a
+cluster, such as a LocalCluster or one of dask-jobqueue."""
+_ADDRESS = "an address such as tcp://127.0.0.1:8786"
+
+
+def check_scheduler(scheduler: Scheduler) -> None:
+    """Raise SettingsError unless `scheduler` has the form of a dask scheduler's address,
+    or is a client or a cluster. Raises MissingPackage."""
+    if isinstance(scheduler, str):
+        address = r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})"
+        parts = re.fullmatch(address, scheduler)
+        if not parts or not 0 < int(parts[3]) < 65536:
+            raise SettingsError("scheduler", scheduler or "no address", _ADDRESS)
+        return
+    found = f"a {type(scheduler).__name__}"
+    allowed = f"{_ADDRESS}, or a dask Client or cluster that is running"
+    if not isinstance(scheduler, _dask_types()):
+        raise SettingsError("scheduler", found, allowed)
+    given: Any = scheduler
+    status = getattr(given.status, "name", given.status)
+    if given.asynchronous or status != "running":
+        kind = "asynchronous" if given.asynchronous else status
+        raise SettingsError("scheduler", f"{found} that is {kind}", allowed)
+
+
+def _dask_types() -> tuple[type, type]:
+    """The classes of dask's clients and clusters. Raises MissingPackage."""
+    distributed = _import_distributed()
+    return distributed.Client, importlib.import_module("distributed.deploy").Cluster
 
 
 def compute_point(point: SweepTask) -> bytes:
@@ -94,7 +114,7 @@ def compute_point(point: SweepTask) -> bytes:
 
 
 def compute_on_cluster(
-    points: list[Task], scheduler: str, bar: tqdm
+    points: list[Task], scheduler: Scheduler, bar: tqdm
 ) -> Generator[Task, None, None]:
     """Compute the points on the workers of a cluster; yield each when it is finished.
 
@@ -193,18 +213,26 @@ def _import_distributed() -> Any:
 
 
 @contextlib.contextmanager
-def _client(address: str) -> Iterator[Any]:
-    """A connection to the scheduler. Raises MissingPackage, SweepError."""
+def _client(scheduler: Scheduler) -> Iterator[Any]:
+    """A connection to the scheduler; a client that was given stays open. Raises
+    MissingPackage, SweepError."""
     distributed = _import_distributed()
-    with ThreadPoolExecutor(1) as pool:  # this thread may already have an event loop
-        pool.submit(asyncio.run, _check_answers(address)).result()
+    address = scheduler
+    if isinstance(scheduler, str):
+        with ThreadPoolExecutor(1) as pool:  # this thread may have an event loop
+            pool.submit(asyncio.run, _check_answers(scheduler)).result()
+    else:
+        address = f"of the {type(scheduler).__name__}"
     try:
-        with (
-            _without_dask_log(),
-            distributed.Client(
-                address, timeout=CONNECT_TIMEOUT, set_as_default=False
-            ) as client,
-        ):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_without_dask_log())
+            client = scheduler
+            if not isinstance(scheduler, distributed.Client):
+                client = stack.enter_context(
+                    distributed.Client(
+                        scheduler, timeout=CONNECT_TIMEOUT, set_as_default=False
+                    )
+                )
             yield client
     except (OSError, CancelledError):
         raise SweepError(

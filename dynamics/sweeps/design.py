@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -39,6 +40,31 @@ class HasLabel(Protocol):
     @property
     def label(self) -> str:
         """Its settings as text."""
+
+
+class SweepPart(NamedTuple):
+    """A part of the files of a sweep, that one of several processes computes: every
+    `parts`-th from the `number`-th on.
+
+    Which files these are does not depend on what has been computed, so the parts of
+    processes that start at any time are all of the sweep. The order is that of the names,
+    which are hashes: expensive points are spread over the parts."""
+
+    number: int
+    parts: int
+
+    def of(self, files: Iterable[Path]) -> set[Path]:
+        """The files of this part."""
+        return set(sorted(set(files))[self.number - 1 :: self.parts])
+
+
+def parse_part(text: str) -> SweepPart:
+    """The part that a text such as 3/10 names. Raises SettingsError."""
+    words = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(text))
+    if words is None or not 1 <= int(words[1]) <= int(words[2]):
+        allowed = "NUMBER/PARTS, as 3/10, with a number from 1 to that of the parts"
+        raise SettingsError("part", text or "no part", allowed)
+    return SweepPart(int(words[1]), int(words[2]))
 
 
 class SweepPoint(NamedTuple):

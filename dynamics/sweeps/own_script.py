@@ -30,7 +30,8 @@ from dynamics.errors import TrajectoryError, UnrestoredRecording
 from dynamics.folders import expand_home
 from dynamics.settings import SettingsError, check_integer
 from dynamics.sweeps.compute import compute_tasks
-from dynamics.sweeps.design import MAX_POINTS
+from dynamics.sweeps.dask_backend import Scheduler, check_scheduler
+from dynamics.sweeps.design import MAX_POINTS, parse_part
 from dynamics.sweeps.summaries import combine_summaries, summarise_trajectory
 from dynamics.trajectory.reader import open_trajectory, parts_folder
 from dynamics.user_code import read_source, reported_errors, run_source
@@ -274,15 +275,31 @@ def script_design(
 
 
 def compute_missing_runs(
-    design: ScriptDesign, scheduler: str | None = None, progress: bool = True
+    design: ScriptDesign,
+    scheduler: Scheduler | None = None,
+    progress: bool = True,
+    part: str | None = None,
 ) -> int:
     """Do the trainings without a finished file, in this process or on a dask cluster;
     return their number.
 
-    Raises SettingsError, RecordingError, MissingPackage, SweepInterrupted."""
-    missing = [run for run in design.runs if not run.is_finished()]
-    compute_tasks(missing, len(design.runs), scheduler, progress)
-    return len(missing)
+    part: such as "3/10", as for `compute_missing_points`. Raises SettingsError,
+    RecordingError, MissingPackage, SweepInterrupted."""
+    if scheduler is not None:
+        check_scheduler(scheduler)
+    files = {run.path for run in design.runs}
+    if part is not None:
+        files = parse_part(part).of(files)
+    missing = [run for run in missing_runs(design) if run.path in files]
+    return compute_tasks(
+        missing, len(files), scheduler, progress, among_others=part is not None
+    )
+
+
+def missing_runs(design: ScriptDesign) -> list[ScriptRun]:
+    """The trainings without a finished file. Raises TrajectoryError for a damaged
+    file."""
+    return [run for run in design.runs if not run.is_finished()]
 
 
 def combine_runs(design: ScriptDesign) -> xr.Dataset:

@@ -7,7 +7,7 @@ cluster, and `combine_points` summarises all in one dataset."""
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ from dynamics.named_conditions import FrameTest
 from dynamics.observers import Observer
 from dynamics.settings import RecordMode, Settings
 from dynamics.sweeps.compute import compute_tasks
-from dynamics.sweeps.dask_backend import check_scheduler
+from dynamics.sweeps.dask_backend import Scheduler, check_scheduler
 from dynamics.sweeps.design import (
     SweepDesign,
     SweepPoint,
     errors_with_point,
+    parse_part,
     sweep_design,
 )
 from dynamics.sweeps.summaries import combine_summaries, summarise_trajectory
@@ -44,7 +45,7 @@ def sweep(
     record: RecordMode = "metrics",
     device: str = "auto",
     folder: str | Path = RUNS_FOLDER,
-    scheduler: str | None = None,
+    scheduler: Scheduler | None = None,
     progress: bool = True,
     backend: str = "auto",
     observe: Mapping[str, Observer] | None = None,
@@ -77,9 +78,9 @@ def sweep(
         Where to compute.
     folder : path-like, optional
         Folder of the trajectories.
-    scheduler : str, optional
-        Address of a dask scheduler, such as ``tcp://127.0.0.1:8786``. By default this
-        process computes all points.
+    scheduler : str, distributed.Client or dask cluster, optional
+        Address of a dask scheduler, such as ``tcp://127.0.0.1:8786``; or a client or a
+        cluster, which stays open. By default this process computes all points.
     progress : bool, optional
         Whether to show a progress bar on a terminal.
     backend : {"auto", "simd", "blas"}, optional
@@ -93,7 +94,8 @@ def sweep(
     -------
     xarray.Dataset
         Final, largest and smallest value of each metric along the swept settings and
-        `run`; see `combine_points`.
+        `run`; see `combine_points`. `analysis.structures.add_structures` adds the
+        circles and imperfections in which the runs end.
 
     Raises
     ------
@@ -132,9 +134,10 @@ def sweep(
 
 def compute_missing_points(
     design: SweepDesign,
-    scheduler: str | None = None,
+    scheduler: Scheduler | None = None,
     progress: bool = True,
     work: Callable[[SweepPoint], float] = lambda point: 1.0,
+    part: str | None = None,
 ) -> int:
     """Compute the points without a finished file, in this process or on a dask cluster;
     return their number.
@@ -146,14 +149,18 @@ def compute_missing_points(
     ----------
     design : SweepDesign
         The sweep, from `sweep_design`.
-    scheduler : str, optional
-        Address of a dask scheduler. By default this process computes the points one
-        after the other.
+    scheduler : str, distributed.Client or dask cluster, optional
+        Address of a dask scheduler, or a client or a cluster. By default this process
+        computes the points one after the other.
     progress : bool, optional
         Whether to show a progress bar on a terminal.
     work : callable, optional
         Relative cost of a point, for the estimate of the remaining time; on a cluster
         the most expensive points start first. By default all points cost the same.
+    part : str, optional
+        Part of the points to compute, such as ``3/10``: every tenth file from the third
+        on, in the order of their names. Points that another process is computing are
+        left out. By default all points.
 
     Returns
     -------
@@ -178,20 +185,51 @@ def compute_missing_points(
     """
     if scheduler is not None:
         check_scheduler(scheduler)
-    missing = _missing(design)
+    files = {point.path for point in design.points}
+    if part is not None:
+        files = parse_part(part).of(files)
+    missing = missing_points(design, files)
     if scheduler is None:
         for point in missing:
             with errors_with_point(point):
                 point.ensemble.check_resources(point.path)
-    files = len({point.path for point in design.points})
-    compute_tasks(missing, files, scheduler, progress, work)
-    return len(missing)
+    return compute_tasks(
+        missing, len(files), scheduler, progress, work, among_others=part is not None
+    )
 
 
-def _missing(design: SweepDesign) -> list[SweepPoint]:
-    """The points without a finished file, each file once."""
+def missing_points(
+    design: SweepDesign, files: Collection[Path] | None = None
+) -> list[SweepPoint]:
+    """The points without a finished file, each file once.
+
+    Parameters
+    ----------
+    design : SweepDesign
+    files : collection of Path, optional
+        Files of some of the points. By default those of all.
+
+    Returns
+    -------
+    list of SweepPoint
+
+    Raises
+    ------
+    SettingsError, TrajectoryError
+        If a file is damaged, or contains another run.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings
+    >>> from dynamics.sweeps import missing_points, sweep_design
+    >>> design = sweep_design(ParticleSettings(n=5), {"fa": [1, 2]}, folder="none yet")
+    >>> len(missing_points(design))
+    2
+    """
     missing = {}
     for point in design.points:
+        if files is not None and point.path not in files:
+            continue
         with errors_with_point(point):
             finished = point.open_finished()
         if finished is None:

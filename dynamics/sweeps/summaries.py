@@ -7,7 +7,18 @@ import numpy as np
 import xarray as xr
 
 from dynamics.trajectory.description import METRIC_VARIABLES
-from dynamics.trajectory.schema import VARIABLES
+from dynamics.trajectory.schema import (
+    MAX_LABEL,
+    VARIABLES,
+    axis_label,
+    describe_variables,
+)
+
+_POINT_COMMENTS = {
+    "steps": "number of steps of the runs of the point",
+    "epochs": "number of epochs of the runs of the point",
+    "file": "name of the trajectory of the point, in the folder of the sweep",
+}
 
 
 def summarise_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
@@ -29,17 +40,22 @@ def summarise_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
             later = valid & (frames["step"] > 0)
             counted = valid & ((frames["step"] > 0) | ~later.any("step"))
         known = VARIABLES.get(name)
-        long_name = known.long_name if known else values.attrs.get("long_name", name)
+        label = known.long_name if known else axis_label(name)
+        meaning = known.comment if known else values.attrs.get("comment", label)
         extremes = {
             "final": (values.isel(step=-1), "at the last step"),
-            "peak": (values.where(counted, -np.inf).max("step"), "largest"),
-            "lowest": (values.where(counted, np.inf).min("step"), "smallest"),
+            "peak": (values.where(counted, -np.inf).max("step"), "largest value"),
+            "lowest": (values.where(counted, np.inf).min("step"), "smallest value"),
         }
         for kind, (extreme, words) in extremes.items():
             plain = extreme.transpose("run", ...).drop_vars(
                 ("step", "time", "epoch"), errors="ignore"
             )
-            attributes = {"long_name": f"{long_name}: {words}", "units": "1"}
+            attributes = {
+                "long_name": f"{kind} {label}"[:MAX_LABEL],
+                "units": "1",
+                "comment": f"{meaning}: {words}",
+            }
             variables[f"{kind}_{name}"] = plain.astype(values.dtype).assign_attrs(
                 attributes
             )
@@ -85,6 +101,12 @@ def combine_summaries(
     }
     result = xr.Dataset(variables, coords, attrs)
     result = result.assign_coords(seed=("run", seeds.astype(np.int64)))
+    for name, meaning in _POINT_COMMENTS.items():
+        if name in result:
+            result[name].attrs["comment"] = meaning
+    for name in axes:
+        result[name].attrs["comment"] = f"the setting {name}, which is swept"
+    describe_variables(result)
     if any(omitted.values()):
         result.attrs["left_out"] = "; ".join(
             f"{dim} {', '.join(value)}" for dim, value in omitted.items() if value

@@ -27,13 +27,14 @@ from dynamics.settings import (
 )
 from dynamics.system import DEFAULT_CLOCK, EpochClock, State, System, SystemIdentity
 from dynamics.trajectory.schema import (
+    CONVENTIONS,
     DIVERGED,
     DONE,
     RUNNING,
     SCHEMA_VERSION,
     STATUS_MEANINGS,
     STOPPED,
-    VARIABLES,
+    describe_variables,
 )
 from dynamics.version import VERSION
 
@@ -171,7 +172,9 @@ def describe_origin(
         "title": (
             f"Trajectory of {identity['runs']} runs of the {settings.system} system"
         ),
-        "Conventions": "CF-1.11",
+        "analyses": _analyses(settings),
+        "Conventions": CONVENTIONS,
+        "history": f"written by training-dynamics {VERSION}",
         "schema_version": SCHEMA_VERSION,
         **identity,
         "modulus": settings.modulus,
@@ -188,6 +191,12 @@ def describe_origin(
             " the last line is a SHA-256."
         ),
     }
+
+
+def _analyses(settings: Settings) -> str:
+    """What can be done with a trajectory next, in a line that xarray shows."""
+    example = "circles" if settings.modulus else "embedding_speed"
+    return f"analysis.{example}(trajectory); all: python -m analysis"
 
 
 def recorded_variables(system: System, record: str) -> dict[str, tuple[str, ...]]:
@@ -231,9 +240,7 @@ def stopped_in(state: State) -> np.ndarray:
 def add_variable_attributes(dataset: xr.Dataset) -> xr.Dataset:
     """Add the descriptions of the schema to the variables of a dataset in place; return
     the dataset."""
-    for name in dataset.variables:
-        if variable := VARIABLES.get(str(name)):
-            dataset[name].attrs.update(long_name=variable.long_name, units="1")
+    describe_variables(dataset)
     dataset["status"].attrs.update(
         flag_values=np.arange(len(STATUS_MEANINGS), dtype=np.int8),
         flag_meanings=" ".join(STATUS_MEANINGS),

@@ -29,7 +29,12 @@ import xarray as xr
 from filelock import FileLock, Timeout
 from xarray.backends import CachingFileManager, NetCDF4DataStore
 
-from dynamics.errors import RecordingError, SettingsError, TrajectoryError
+from dynamics.errors import (
+    FileBeingWritten,
+    RecordingError,
+    SettingsError,
+    TrajectoryError,
+)
 from dynamics.folders import expand_home
 from dynamics.trajectory.schema import must_be_finite
 
@@ -452,7 +457,7 @@ def hold_lock(path: Path) -> Iterator[None]:
     except Timeout:
         if not Path(lock.lock_file).exists():  # the lock file cannot be created
             raise RecordingError(f"{path}: cannot be written") from None
-        raise RecordingError(f"{path}: another process is writing it") from None
+        raise FileBeingWritten(f"{path}: another process is writing it") from None
     except OSError as error:
         raise RecordingError(f"{path}: cannot be written ({error.strerror})") from None
     try:

@@ -46,7 +46,12 @@ from dynamics.trajectory.reader import (
     truncate_trajectory,
     unfinished_files,
 )
-from dynamics.trajectory.schema import DIVERGED, STOPPED, validate_trajectory
+from dynamics.trajectory.schema import (
+    DIVERGED,
+    STOPPED,
+    describe_variables,
+    validate_trajectory,
+)
 
 PART_BYTES = 256 << 20
 """Size of the frames in memory above which a part is written."""
@@ -489,10 +494,9 @@ def _checkpoint_dataset(
         if len(rest) != values.ndim - 2:
             rest = tuple(f"{name}_{k}" for k in range(values.ndim - 2))
         variables[name] = (("checkpoint", "run", *rest), values)
-    attrs = {"long_name": "step of an exact restart state", "units": "1"}
-    steps = ("checkpoint", np.array(list(states), dtype=np.int64), attrs)
-    return xr.Dataset(
-        variables, {"checkpoint": steps, "seed": ("run", description.seeds)}
+    steps = ("checkpoint", np.array(list(states), dtype=np.int64))
+    return describe_variables(
+        xr.Dataset(variables, {"checkpoint": steps, "seed": ("run", description.seeds)})
     )
 
 

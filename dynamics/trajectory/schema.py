@@ -25,6 +25,8 @@ from dynamics.settings import (
 )
 
 SCHEMA_VERSION = 1
+CONVENTIONS = "CF-1.11"
+"""The attribute `Conventions` of all files."""
 
 RUNNING, DONE, DIVERGED, STOPPED = range(4)
 STATUS_MEANINGS = ("running", "done", "diverged", "stopped")
@@ -37,63 +39,159 @@ class VariableSpec(NamedTuple):
     dims: tuple[str, ...]
     dtypes: tuple[str, ...]
     long_name: str
+    """Short enough for the label of an axis."""
+    comment: str
+    """What it is."""
 
 
 _FLOAT = ("float32", "float64")
 
 _FRAME_VARIABLES = {
-    "embedding": ("token axis", "particle positions = token embeddings"),
+    "embedding": (
+        "token axis",
+        "embedding",
+        "positions of particles, or embeddings of tokens",
+    ),
     "embedding_gradient": (
         "token axis",
+        "gradient of the embedding",
         "gradient of the loss at the embedding of the previous frame; 0 at step 0",
     ),
     "gradient_norm": (
         "layer",
-        "norm of the gradient, or force, that the last update used; at step 0 the"
-        " first",
+        "gradient norm",
+        "norm of the gradient, or force, that the last update used; at step 0 the first",
     ),
-    "update_norm": ("layer", "norm of the last update; 0 at step 0"),
-    "learning_rate": ("", "learning rate of the update that follows"),
-    "loss": ("split", "mean cross-entropy over the whole split"),
-    "accuracy": ("split", "fraction of the split classified correctly"),
-    "hidden_weight": ("hidden axis", "W_h of the linear layer (CA)"),
-    "hidden_bias": ("hidden", "b_h of the linear layer (CA)"),
-    "output_weight": ("class hidden", "W_o of the output layer (CA)"),
-    "output_bias": ("class", "b_o of the output layer (CA)"),
-    "position_embedding": ("position axis", "P(t) (VC), W_pos"),
-    "query": ("axis", "attention query q (VC)"),
-    "value": ("axis axis_in", "value matrix V (VC)"),
-    "receptor": ("hidden axis", "receptors w_i of the MLP (VC)"),
-    "receptor_bias": ("hidden", "biases b_i of the MLP (VC)"),
-    "assembler": ("hidden axis", "assemblers u_i of the MLP (VC)"),
-    "transform_bias": ("axis", "output bias of the MLP (VC)"),
+    "update_norm": ("layer", "update norm", "norm of the last update; 0 at step 0"),
+    "learning_rate": ("", "learning rate", "learning rate of the update that follows"),
+    "loss": ("split", "loss", "mean cross-entropy over the whole split"),
+    "accuracy": (
+        "split",
+        "accuracy",
+        "fraction of the split that is classified correctly",
+    ),
+    "hidden_weight": ("hidden axis", "hidden weight", "W_h of the linear layer (CA)"),
+    "hidden_bias": ("hidden", "hidden bias", "b_h of the linear layer (CA)"),
+    "output_weight": ("class hidden", "output weight", "W_o of the output layer (CA)"),
+    "output_bias": ("class", "output bias", "b_o of the output layer (CA)"),
+    "position_embedding": (
+        "position axis",
+        "position embedding",
+        "embeddings P(t) of the positions (VC); W_pos of a transformer",
+    ),
+    "query": ("axis", "query", "attention query q (VC)"),
+    "value": ("axis axis_in", "value matrix", "value matrix V (VC)"),
+    "receptor": ("hidden axis", "receptors", "receptors w_i of the MLP (VC)"),
+    "receptor_bias": ("hidden", "receptor biases", "biases b_i of the MLP (VC)"),
+    "assembler": ("hidden axis", "assemblers", "assemblers u_i of the MLP (VC)"),
+    "transform_bias": ("axis", "bias of the MLP", "output bias of the MLP (VC)"),
     **{
-        f"{name}_weight": ("block head head_axis axis", f"W_{name[0].upper()}")
+        f"{name}_weight": (
+            "block head head_axis axis",
+            f"{name} weights",
+            f"W_{name[0].upper()} of the attention",
+        )
         for name in ("query", "key", "value")
     },
-    "attention_output": ("block axis head head_axis", "W_O of the attention"),
-    "mlp_input": ("block hidden axis", "W_in of the MLP"),
-    "mlp_input_bias": ("block hidden", "b_in of the MLP"),
-    "mlp_output": ("block axis hidden", "W_out of the MLP"),
-    "mlp_output_bias": ("block axis", "b_out of the MLP"),
-    "unembedding": ("class axis", "W_U"),
+    "attention_output": (
+        "block axis head head_axis",
+        "attention output",
+        "W_O of the attention",
+    ),
+    "mlp_input": ("block hidden axis", "MLP input weights", "W_in of the MLP"),
+    "mlp_input_bias": ("block hidden", "MLP input biases", "b_in of the MLP"),
+    "mlp_output": ("block axis hidden", "MLP output weights", "W_out of the MLP"),
+    "mlp_output_bias": ("block axis", "MLP output biases", "b_out of the MLP"),
+    "unembedding": ("class axis", "unembedding", "W_U, from embeddings to classes"),
 }
-"""Variables of each run and step: further dimensions, and description."""
+"""Variables of each run and step: further dimensions, name for axes, and description."""
 
 VARIABLES: dict[str, VariableSpec] = {
     **{
-        name: VariableSpec(("run", "step", *dims.split()), _FLOAT, long_name)
-        for name, (dims, long_name) in _FRAME_VARIABLES.items()
+        name: VariableSpec(("run", "step", *dims.split()), _FLOAT, long_name, comment)
+        for name, (dims, long_name, comment) in _FRAME_VARIABLES.items()
     },
-    "status": VariableSpec(("run",), ("int8",), "state of each run"),
-    "last_step": VariableSpec(
-        ("run",), ("int64",), "last step of the run; later frames repeat it"
+    "status": VariableSpec(
+        ("run",),
+        ("int8",),
+        "status of the run",
+        "whether the run is running, done, diverged, or stopped at a condition",
     ),
-    "step": VariableSpec(("step",), ("int64",), "step"),
-    "time": VariableSpec(("step",), ("float64",), "sum of the step sizes"),
-    "epoch": VariableSpec(("step",), ("float64",), "passes through the training split"),
-    "seed": VariableSpec(("run",), ("int64",), "seed of each run"),
+    "last_step": VariableSpec(
+        ("run",),
+        ("int64",),
+        "last step",
+        "last step of the run; later frames repeat it",
+    ),
+    "step": VariableSpec(
+        ("step",), ("int64",), "step", "optimizer updates, or steps of the integrator"
+    ),
+    "time": VariableSpec(
+        ("step",),
+        ("float64",),
+        "time",
+        "sum of the step sizes, or of the learning rates, up to the frame",
+    ),
+    "epoch": VariableSpec(
+        ("step",), ("float64",), "epoch", "passes through the training split"
+    ),
+    "seed": VariableSpec(
+        ("run",), ("int64",), "seed", "seed of the run, on which it depends alone"
+    ),
 }
+
+DIMENSIONS = {
+    "token": "number of the token or particle, from 0",
+    "axis": "coordinate of an embedding, from 0",
+    "axis_in": "coordinate of the embedding that the matrix takes, from 0",
+    "layer": "array of parameters, by the name of its variable",
+    "split": "part of the data",
+    "hidden": "hidden unit, from 0",
+    "class": "class, the number that the network answers, from 0",
+    "position": "position in the sequence, from 0",
+    "block": "block of the transformer, from 0",
+    "head": "head of the attention, from 0",
+    "head_axis": "coordinate within a head of the attention, from 0",
+    "run": "number of the run, from 0",
+    "checkpoint": "step of an exact restart state",
+}
+"""What the entries of a dimension are, as the comment of its coordinate."""
+
+MAX_LABEL = 30
+"""Longest `long_name`, in characters: it is the label of an axis."""
+
+
+def axis_label(name: str) -> str:
+    """The name of a variable as the label of an axis; the end of a long one, in which
+    names of parameters differ."""
+    words = name.replace("_", " ").strip()
+    return words if len(words) <= MAX_LABEL else f"...{words[3 - MAX_LABEL :]}"
+
+
+def describe_variables(dataset: xr.Dataset) -> xr.Dataset:
+    """Give the variables and coordinates of a dataset the attributes `long_name`, at most
+    30 characters, `units` and `comment`, in place; return the dataset.
+
+    A `long_name` that is longer becomes the comment. Attributes of a variable precede
+    those of the schema."""
+    for key in dataset.variables:
+        name = str(key)
+        attrs = dataset[key].attrs
+        known = VARIABLES.get(name)
+        comment = known.comment if known else DIMENSIONS.get(name, "")
+        label = known.long_name if known else axis_label(name)
+        given = attrs.get("long_name", "")
+        if len(given) > MAX_LABEL:
+            comment = given
+        elif given:
+            label = given
+            comment = comment or given
+        attrs["long_name"] = label
+        attrs.setdefault("comment", comment or label)
+        if dataset[key].dtype.kind in "iufb":
+            attrs.setdefault("units", "1")
+    return dataset
+
 
 REQUIRED_VARIABLES = ("status", "last_step", "step", "time", "seed")
 NORM_VARIABLES = ("gradient_norm", "update_norm")

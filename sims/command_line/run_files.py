@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from dynamics.errors import TrajectoryError, UnknownSystem
-from dynamics.settings import RecordedSettings, Settings
+from dynamics.errors import MissingPackage, TrajectoryError, UnknownSystem
+from dynamics.settings import RecordedSettings, Settings, SettingsError
 from dynamics.settings_text import describe_settings, setting_texts
+from dynamics.system import present_numerics_version
 from dynamics.trajectory.netcdf import is_locked, open_group
 from dynamics.trajectory.reader import (
     is_result_file,
@@ -23,7 +24,13 @@ from dynamics.trajectory.schema import DIVERGED, RUNNING, STOPPED, read_settings
 
 MAX_OPTION = 80
 """Longest option in the list, in characters."""
-UNREADABLE, UNKNOWN_SYSTEM = "unreadable", "unknown system"
+UNREADABLE, UNKNOWN_SYSTEM, OUTDATED = "unreadable", "unknown system", "outdated"
+OUTDATED_NOTE = (
+    f"{OUTDATED}: this version computes these runs otherwise. They are read and analysed,"
+    " but not continued, replayed or branched; the same command makes a new file, with"
+    " --out only at another name or with --overwrite"
+)
+"""What can be done with runs of another numerics version."""
 
 
 class RunFile(NamedTuple):
@@ -106,14 +113,28 @@ def _describe(
     status = "running" if running else "interrupted" if unfinished else status
     status += f", {diverged} diverged" if diverged else ""
     status += f", {stopped} stopped" if stopped else ""
+    settings = read_settings(trajectory)
+    outdated = _is_outdated(attrs, settings)
+    status += f", {OUTDATED}" if outdated else ""
     steps = int(attrs["steps"])
     progress = str(steps) if reached == steps else f"{reached} of {steps}"
     runs = attrs["runs"]
     seed = attrs["seed"]
-    options = _changed_options(attrs, read_settings(trajectory))
+    options = _changed_options(attrs, settings)
+    note = OUTDATED_NOTE if outdated else ""
+    size = _megabytes(path)
     return RunFile(
-        path.name, status, progress, int(runs), int(seed), _megabytes(path), options
+        path.name, status, progress, int(runs), int(seed), size, options, note
     )
+
+
+def _is_outdated(attrs: dict[str, object], settings: Settings) -> bool:
+    """Whether this program computes a run otherwise than the one that recorded it."""
+    try:
+        present = present_numerics_version(settings)
+    except (SettingsError, MissingPackage):
+        return False
+    return present is not None and attrs["numerics_version"] != present
 
 
 def _megabytes(path: Path) -> float:

@@ -38,9 +38,9 @@ class SweepOptions(PictureOptions, SizeOptions):
     the default of the system."""
     record: Literal["all", "metrics"] = "metrics"
     """Record only metrics, or also embeddings and weights, which take much more disk
-    space. With embeddings of at least five numbers modulo N, the table and the picture
-    contain the percentage of circles (CA algorithm 1) and the mean number of grid
-    imperfections of the other runs (CA algorithm 2) at the end."""
+    space. With both, the results of at least five numbers modulo N contain the
+    percentage of circles (CA algorithm 1) and the mean number of grid imperfections of
+    the other runs (CA algorithm 2) at the end."""
     folder: str = "runs"
     """Folder for the trajectories of the points, SYSTEM-HASH.nc; existing ones are not
     computed again."""
@@ -50,6 +50,9 @@ class SweepOptions(PictureOptions, SizeOptions):
     scheduler: str | None = None
     """Address of a dask scheduler on whose workers to compute, as tcp://127.0.0.1:8786.
     Default: use this process."""
+    part: str | None = None
+    """Compute a part of the points only, as 3/10 for the third of ten parts; for jobs
+    that share the folder. The one that finishes the last point combines all."""
 
 
 def is_swept(kind: object) -> bool:
@@ -142,6 +145,9 @@ class ScriptSweepOptions(PictureOptions):
     scheduler: str | None = None
     """Address of a dask scheduler on whose workers to train, as tcp://127.0.0.1:8786.
     Default: use this process."""
+    part: str | None = None
+    """Train a part of the points only, as 3/10 for the third of ten parts; for jobs
+    that share the folder. The one that finishes the last training combines all."""
 
 
 def script_sweep_options(script: sweeps.Script) -> Any:

@@ -14,14 +14,11 @@ import xarray as xr
 from analysis.output.results import check_result_path
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import UNBOUNDED, mean_interval
-from analysis.structures.circles_and_grids import FEWEST_TOKENS
-from analysis.structures.structure_tables import STRUCTURE_COLUMNS, structure_columns
-from dynamics.branching import final_embedding
-from dynamics.errors import TrajectoryError
+from analysis.structures.circles_and_grids import summarise_counts
+from analysis.structures.structure_tables import STRUCTURE_COLUMNS, summary_columns
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import check_trajectory_path
-from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.schema import DIVERGED, STOPPED, numbers_modulo
+from dynamics.trajectory.schema import DIVERGED, STOPPED
 
 if TYPE_CHECKING:
     from dynamics.sweeps.design import SweepDesign
@@ -30,7 +27,10 @@ if TYPE_CHECKING:
 MAX_PRINTED_POINTS = 40
 """Rows of the table on the terminal; the CSV file has all."""
 
-_HEADINGS = {"accuracy": "accuracy %", "loss": "loss", "gradient_norm": "force"}
+_FORCE = "gradient_norm"
+_HELD_OUT = ("validation", "test")
+"""What the columns of splits without training begin with."""
+_HEADINGS = {"accuracy": "accuracy %", "loss": "loss", _FORCE: "force"}
 
 
 def sweep_path(
@@ -45,10 +45,10 @@ def sweep_path(
     return path
 
 
-def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
+def sweep_rows(result: xr.Dataset) -> list[dict[str, Any]]:
     """A row for each point, the last axis fastest, with 95% intervals: means over the
-    runs that have not diverged, and the structures in which they end, if embeddings are
-    recorded. folder: that of the points' files."""
+    runs that have not diverged, and the structures in which they end, if the result has
+    them."""
     axes = json.loads(result.attrs["swept"])
     metric, parts = _shown_metric(result)
     limits = (0.0, 1.0) if metric == "accuracy" else UNBOUNDED
@@ -58,12 +58,7 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
         diverged = (point["status"] == DIVERGED).values
         last = point[f"final_{metric}"].transpose("run", ...).values[~diverged]
         row: dict[str, Any] = dict(zip(axes, values, strict=True))
-        structures = (
-            _structures(_point_files(folder, point))
-            if result.attrs["record"] == "all"
-            else {}
-        )
-        row |= {**structures, "runs": len(diverged)}
+        row |= {**_structures(point), "runs": len(diverged)}
         for part, column in zip(parts, last.T, strict=True):
             row |= interval_columns(
                 f"{part}_{metric}", mean_interval(column, limits=limits)
@@ -75,29 +70,14 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _point_files(folder: Path, point: xr.Dataset) -> Path | list[Path]:
-    """The file of a point, or of each of its runs, whose seed takes the place of the
-    asterisk in the name; other files of that name belong to other sweeps."""
-    name = str(point["file"].values)
-    if "*" not in name:
-        return folder / name
-    return [folder / name.replace("*", str(seed)) for seed in point["seed"].values]
-
-
-def _structures(file: Path | Sequence[Path]) -> dict[str, Any]:
-    """Columns on the structures at the end of an ensemble; none if the tokens are not
-    numbers modulo N, or too few."""
-    try:
-        trajectory = open_trajectory(file)
-        n = numbers_modulo(trajectory)
-    except TrajectoryError:
+def _structures(point: xr.Dataset) -> dict[str, Any]:
+    """Columns on the structures at the end of the runs of a point; none if the result
+    has none."""
+    if "circles" not in point or point["circles"].isnull().all():
         return {}
-    with trajectory:
-        return (
-            structure_columns(final_embedding(trajectory).values[:, :n])
-            if n >= FEWEST_TOKENS
-            else {}
-        )
+    circle = point["circles"].dropna("run").values == 1
+    imperfections = point["imperfections"].dropna("run").values
+    return summary_columns(summarise_counts(circle, imperfections))
 
 
 def sweep_table_columns(result: xr.Dataset, names: Container[str]) -> list[Column]:
@@ -121,6 +101,21 @@ def sweep_table_columns(result: xr.Dataset, names: Container[str]) -> list[Colum
         *([Column("stopped", "stopped")] if "stopped" in names else []),
         Column("file", "file"),
     ]
+
+
+def sweep_figure_columns(columns: Sequence[Column], with_map: bool) -> list[Column]:
+    """The columns of the table that the picture shows: structures, accuracies or
+    losses, and forces only if there is nothing else.
+
+    with_map: the first of them alone, of accuracies or losses that of pairs that were
+    not trained on, which is what a map of two settings shows."""
+    measures = [column for column in columns if column.interval]
+    shown = [column for column in measures if not column.name.endswith(_FORCE)]
+    shown = shown or measures
+    if not with_map or shown[0] in STRUCTURE_COLUMNS:
+        return shown[:1] if with_map else shown
+    held_out = [one for one in shown if one.name.startswith(_HELD_OUT)]
+    return (held_out or shown)[:1]
 
 
 def _shown_metric(result: xr.Dataset) -> tuple[str, list[str]]:

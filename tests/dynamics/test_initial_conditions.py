@@ -34,6 +34,18 @@ def test_one_embedding_for_all_runs(x):
         )
 
 
+def test_tables_with_other_separators_and_a_header_start_a_run(x, output_of):
+    for separator in (",", ";", "\t", "  "):
+        np.savetxt("x.txt", x[0], delimiter=separator, fmt="%.17g", header="x y")
+        positions = begin(particles("x.txt"))["embedding"].sel(step=0)
+        assert_allclose(positions, [x[0], x[0]], atol=1e-15)
+    words = "--n 5 --runs 1 --steps 1 --start"
+    assert "written: 1 runs" in output_of("sims.particles", *words.split(), "x.txt")
+    Path("x.txt").write_text("x;y\n0,5;1\n")
+    error = output_of("sims.particles", *words.split(), "x.txt", code=2)
+    assert "start: found x.txt (line 2: '0,5' is no number" in error
+
+
 def test_one_embedding_for_each_seed(x):
     np.save("x.npy", x)
     assert_allclose(

@@ -236,7 +236,7 @@ def test_content_that_is_no_list_of_pairs_is_refused(settings, content, told):
         ({"train_pairs_file": "none.csv"}, "found none.csv"),
         ({"train_pairs_file": "."}, "a readable file"),
         ({"train_pairs_file": 3}, "the path of a file"),
-        ({"train_pairs_file": "binary.csv"}, "a text file"),
+        ({"train_pairs_file": "binary.csv"}, "it is no text"),
         ({"train_pairs_file": "pairs.csv", "train_share": 0.5}, "train_share: found"),
         ({"train_pairs_file": "pairs.csv", "split_seed": 0}, "split_seed: found"),
     ],

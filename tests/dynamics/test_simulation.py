@@ -637,3 +637,45 @@ def test_a_place_where_nothing_can_be_written_is_refused_at_once(
     monkeypatch.setattr(ParticleSystem, "initial", None)  # nothing is computed
     with pytest.raises(SettingsError, match="out: found"):
         run(out=out)
+
+
+@pytest.mark.parametrize("by_signal", [True, False])
+def test_an_interrupted_call_in_a_notebook_goes_on_when_it_is_repeated(
+    monkeypatch, by_signal
+):
+    """Python raises KeyboardInterrupt itself at a second signal, or before and after
+    the loop: what is in a part by then is not computed again."""
+    if by_signal:
+        with interrupt_at(ParticleSystem, 25):
+            run("a.nc")
+    else:
+        real = ParticleSystem.advance
+
+        def advance(self, state, steps):
+            if state.step >= 25:
+                raise KeyboardInterrupt
+            return real(self, state, steps)
+
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(recorder, "PART_SECONDS", 0)
+            patch.setattr(ParticleSystem, "advance", advance)
+            run("a.nc")
+    reached = closed_parts("a.nc")[-1].end
+    assert 0 < reached <= 25
+    steps = []
+    real_advance = ParticleSystem.advance
+
+    def counted(self, state, number):
+        steps.append(state.step)
+        return real_advance(self, state, number)
+
+    monkeypatch.setattr(ParticleSystem, "advance", counted)
+    run("a.nc").close()
+    assert steps[0] == reached
+    assert not parts_folder("a.nc").exists()
+    assert_direct("a.nc")
+    steps.clear()
+    run("a.nc", steps=90).close()  # larger: extends the file
+    assert steps[0] == 60
+    run("a.nc", steps=60).close()  # the file stays longer
+    assert int(open_trajectory("a.nc")["step"][-1]) == 90

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 import dynamics.loop
 from analysis import circles
-from docs.momentum import MomentumSettings
+from docs.momentum import MomentumSettings, MomentumSystem
 from dynamics import (
     Ensemble,
     Interrupted,
@@ -26,6 +26,7 @@ from dynamics import (
     final_embedding,
     not_diverged,
     open_trajectory,
+    register,
     register_condition,
     replay,
     run_path,
@@ -46,6 +47,14 @@ SYSTEMS = {
     "sparse": (SparseSettings(length=4, sparsity=2, data=32, batch=8), "auto"),
     "transformer": (TransformerSettings(n=5, dim=4, heads=2, hidden=6), "auto"),
 }
+
+
+@pytest.fixture(autouse=True)
+def registered(restored_registries):
+    """The system of the guide is registered, whatever other tests have done."""
+    register(MomentumSettings, MomentumSystem)
+
+
 AMOUNT = {"runs": 7, "steps": 24, "every": 3, "seed": 2, "progress": False}
 
 

@@ -1,12 +1,26 @@
 """The list of runs in a folder."""
 
 import re
+from pathlib import Path
 
 import pytest
 import xarray as xr
 
 from analysis.output.results import write_result
-from dynamics import ParticleSettings, simulate
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    SparseSettings,
+    TrajectoryError,
+    branch,
+    open_trajectory,
+    replay,
+    run_path,
+    simulate,
+)
+from dynamics.ensemble import create_system
+from dynamics.system import SYSTEM_KINDS
 from dynamics.trajectory.netcdf import trajectory_lock
 from sims.command_line import describe_run_file
 from tests.dynamics.test_simulation import run, stop_at
@@ -71,3 +85,38 @@ def test_unfinished_and_diverged_runs_are_listed_as_such(diverging, tmp_path):
     row = describe_run_file(tmp_path / "diverged.nc")
     assert row.status == "done, 1 diverged"
     assert row.settings.endswith("--record metrics")
+
+
+def test_runs_of_another_numerics_version_are_outdated(output_of):
+    from_before = ("particles", "modular", "sparse")
+    small = {
+        "particles": ParticleSettings(n=5),
+        "modular": ModularSettings(n=3, hidden=4),
+        "sparse": SparseSettings(length=3, sparsity=2, data=9, batch=4, hidden=4),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name in from_before:
+            patch.setattr(type(SYSTEM_KINDS[name]), "numerics_version", 77)
+            system = create_system(small[name])
+            patch.setattr(type(system), "numerics_version", 77, raising=False)
+            simulate(small[name], runs=1, steps=2, out=f"runs/{name}.nc").close()
+    simulate(small["particles"], runs=1, steps=2, out="runs/new.nc").close()
+    printed = output_of("sims.runs")
+    for name in from_before:
+        assert re.search(rf"^{name}.nc +done, outdated ", printed, flags=re.MULTILINE)
+    assert re.search(r"^new.nc +done +2 ", printed, flags=re.MULTILINE)
+    assert printed.count("outdated: this version computes these runs otherwise") == 1
+    # what the note says
+    old = open_trajectory("runs/particles.nc")
+    assert "result  " in output_of("analysis.formation", "runs/particles.nc")
+    with pytest.raises(TrajectoryError, match="numerics_version: found 77"):
+        replay(old, run=0, step=0, until=1)
+    with pytest.raises(TrajectoryError, match="numerics_version: found 77"):
+        branch(old, 1, fa=0.5)
+    with pytest.raises(SettingsError, match="numerics_version"):
+        simulate(small["particles"], runs=1, steps=4, out="runs/particles.nc")
+    path = run_path(small["particles"], 1, 0)
+    simulate(small["particles"], runs=1, steps=2, out=path).close()
+    words = "--n 5 --runs 1 --steps 2 --out runs/particles.nc --overwrite"
+    output_of("sims.particles", *words.split())
+    assert describe_run_file(Path("runs/particles.nc")).status == "done"

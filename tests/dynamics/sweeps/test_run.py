@@ -1,6 +1,7 @@
 """Sweeps: design, combined dataset, finished points, interruptions, and a dask cluster
 whose workers die."""
 
+import contextlib
 import csv
 import dataclasses
 import functools
@@ -17,10 +18,10 @@ import dask
 import numpy as np
 import pytest
 import xarray as xr
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 
-from analysis.structures import is_circle, summarise_structures
+from analysis.structures import add_structures, is_circle, summarise_structures
 from dynamics import (
     MissingPackage,
     TrajectoryError,
@@ -157,7 +158,7 @@ def test_peaks_are_over_the_frames_before_a_run_diverged(diverging):
 
 def test_means_of_a_point_leave_out_runs_that_have_diverged(diverging):
     result = sweep(diverging, {"ga": [1.0, 2.0]}, runs=2, steps=30)
-    rows = sweep_rows(result, Path("runs"))
+    rows = sweep_rows(result)
     assert [(row["runs"], row["diverged"]) for row in rows] == [(2, 1)] * 2
     means = [row["embedding_gradient_norm"] for row in rows]
     assert_allclose(means, result["final_gradient_norm"].isel(run=0).values.ravel())
@@ -291,6 +292,31 @@ def cluster(tmp_path_factory, processes):
         ) as cluster,
     ):
         yield cluster.scheduler_address
+
+
+@pytest.mark.parametrize("kind", ["client", "cluster"])
+def test_clients_and_clusters_of_dask_compute_a_sweep_and_stay_open(cluster, kind):
+    expected = sweep(SETTINGS, {"fa": [1, 2]}, folder="here", **AMOUNT)
+    with contextlib.ExitStack() as stack:
+        if kind == "client":
+            scheduler = stack.enter_context(Client(cluster, set_as_default=False))
+        else:
+            shape = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
+            scheduler = stack.enter_context(
+                LocalCluster(**shape, dashboard_address=None)
+            )
+        for axes in ([1, 2], [3, 4]):
+            there = sweep(
+                SETTINGS, {"fa": axes}, scheduler=scheduler, folder="there", **AMOUNT
+            )
+            if axes == [1, 2]:
+                xr.testing.assert_equal(there, expected)
+        name = getattr(scheduler.status, "name", scheduler.status)
+        assert name == "running"
+    with pytest.raises(SettingsError, match="scheduler: found a .* that is closed"):
+        sweep(SETTINGS, {"fa": [5]}, scheduler=scheduler, **AMOUNT)
+    with pytest.raises(SettingsError, match="scheduler: found a int, allowed is an"):
+        sweep(SETTINGS, {"fa": [5]}, scheduler=8786, **AMOUNT)
 
 
 def test_each_point_is_saved_once_although_a_worker_is_killed(cluster, monkeypatch):
@@ -472,16 +498,9 @@ def test_the_command_prints_a_line_for_each_point(here):
         r"sweep       (runs/sweep-particles-[0-9a-f]{12}\.nc)", lines[1]
     )[1]
     assert lines[2] == f"picture     {sweep_file.removesuffix('nc')}png"
-    assert lines[4].split() == [
-        "fa",
-        "ga",
-        "runs",
-        "embedding",
-        "force",
-        "diverged",
-        "file",
-    ]
-    assert len(lines) == 10
+    heading = "fa ga runs circles % [95%] imperfections embedding force diverged file"
+    assert lines[4].split() == heading.split()
+    assert len(lines) == 11
     rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
     assert [(row["fa"], row["ga"]) for row in rows] == [
         ("1.0", "1.0"),
@@ -496,7 +515,7 @@ def test_the_command_prints_a_line_for_each_point(here):
         steps=5,
     )
     with xr.open_dataset(sweep_file) as written:
-        xr.testing.assert_equal(written.load(), expected)
+        xr.testing.assert_equal(written.load(), add_structures(expected))
     norms = expected["final_gradient_norm"].mean("run").values.flat
     assert_allclose([float(row["embedding_gradient_norm"]) for row in rows], norms)
     assert here(*words).splitlines()[0] == "points      4 in runs (0 computed, 4 found)"
@@ -524,8 +543,9 @@ def test_structures_are_those_of_the_recorded_embeddings(here):
             values = [float(row[name + end] or "nan") for end in ("", "_low", "_high")]
             assert_allclose(values, scale * np.array(interval))
     picture = Path(re.search(r"picture +(.*\.svg)", printed)[1]).read_text()
-    for label in (">fa<", ">circles %<", ">imperfections<", ">embedding force<"):
-        assert picture.count(label) == {">fa<": 3}.get(label, 1)
+    for label in (">fa<", ">circles %<", ">imperfections<"):
+        assert picture.count(label) == {">fa<": 2}.get(label, 1)
+    assert ">embedding force<" not in picture  # not what one wants to know
     task = (
         "sparse --lr 0.01 0.02 --length 4 --sparsity 2 --data 24 --batch 8 --hidden 4"
     )
@@ -543,6 +563,7 @@ def test_a_long_table_is_shortened_on_the_terminal_alone(here, monkeypatch):
 
 INVALID = [
     *(f"--fa {values}" for values in ("1 nan", "", "1 1", "1 many")),
+    *(f"--part {part}" for part in ("0/3", "4/3", "3", "''", "a/b", "1/0", "1/2/3")),
     *(f"--scheduler {address}" for address in ("bogus", "''", "tcp://127.0.0.1:99999")),
     *(
         "--folder ''",
