@@ -111,7 +111,7 @@ class Analysis:
                 words = f"{cls.__name__}.{name} with a type would be an option"
                 raise TypeError(f"{words}; write {name} = ... without one")
         if "measure" in vars(cls):
-            cls.measure = _with_descriptions(cls.measure)  # type: ignore[method-assign,assignment]
+            cls.measure = _with_descriptions(cls.measure)  # type: ignore[method-assign, assignment]
         if "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
 

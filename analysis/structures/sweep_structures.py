@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from analysis.structures.circles_and_grids import (
 from dynamics.branching import final_embedding
 from dynamics.ensemble import RUNS_FOLDER
 from dynamics.errors import TrajectoryError
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.reader import open_trajectory, truncate_trajectory
 
 SWEEP_STRUCTURES = {
@@ -76,14 +76,15 @@ def add_structures(result: xr.Dataset, folder: str | Path = RUNS_FOLDER) -> xr.D
     structures = {name: np.full(shape, np.nan) for name in SWEEP_STRUCTURES}
     for index in np.ndindex(shape[:-1]):
         point = result.isel(dict(zip(axes, index, strict=True)))
-        ends = _final_embedding(_point_files(folder, point), int(point["steps"]))
-        if ends is None:
-            continue
-        runs = np.flatnonzero(np.isin(point["seed"].values, ends["seed"].values))
-        circle = is_circle(ends.values)
-        structures["circles"][index][runs] = circle
-        others = count_imperfections(ends.values[~circle])
-        structures["imperfections"][index][runs[~circle]] = others
+        first = 0
+        for file in _point_files(folder, point):
+            runs, ends = _final_embedding(file, int(point["steps"]))
+            here = first + np.flatnonzero(runs)
+            first += len(runs)
+            circle = is_circle(ends)
+            structures["circles"][index][here] = circle
+            others = count_imperfections(ends[~circle])
+            structures["imperfections"][index][here[~circle]] = others
     if np.isnan(structures["circles"]).all():
         return result
     variables = {
@@ -97,27 +98,30 @@ def add_structures(result: xr.Dataset, folder: str | Path = RUNS_FOLDER) -> xr.D
     return result.assign(variables)
 
 
-def _final_embedding(file: Path | Sequence[Path], steps: int) -> xr.DataArray | None:
-    """The numbers (run, token, axis) at the end of the runs of a point that have not
-    diverged, with their seeds; None if the tokens are no numbers modulo N, or too
-    few."""
+def _final_embedding(file: Path, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which runs of a file are measured (run,), and the numbers (measured run, token,
+    axis) at their end: those that have not diverged, or none if the tokens are no numbers
+    modulo N, or too few."""
     with open_trajectory(file) as trajectory:
         n = trajectory.attrs["modulus"]
+        none = np.zeros(trajectory.sizes["run"], bool), np.empty((0, FEWEST_TOKENS, 1))
         if n < FEWEST_TOKENS:
-            return None
+            return none
         if int(trajectory["step"][-1]) > steps:
             trajectory = truncate_trajectory(trajectory, steps)
         try:
             ends = final_embedding(trajectory)
         except TrajectoryError:  # a recorded model may have none
-            return None
-        return ends.isel(token=slice(n)).load() if ends.sizes["token"] >= n else None
+            return none
+        if ends.sizes["token"] < n:
+            return none
+        return not_diverged(trajectory), ends.values[:, :n]
 
 
-def _point_files(folder: Path, point: xr.Dataset) -> Path | list[Path]:
-    """The file of a point, or of each of its runs, whose seed takes the place of the
-    asterisk in the name; other files of that name belong to other sweeps."""
+def _point_files(folder: Path, point: xr.Dataset) -> list[Path]:
+    """The file of a point, or that of each of its runs, whose seed takes the place of
+    the asterisk in the name; other files of that name belong to other sweeps."""
     name = str(point["file"].values)
     if "*" not in name:
-        return folder / name
+        return [folder / name]
     return [folder / name.replace("*", str(seed)) for seed in point["seed"].values]
