@@ -72,7 +72,7 @@ def _own_array_function(function: OwnFunction) -> Callable[[Any], np.ndarray]:
             results[place] = compiled(values[place])
 
     def of_array(x: Any) -> np.ndarray:
-        values = np.ascontiguousarray(x, np.float64)
+        values = np.asarray(x, np.float64, order="C")
         results = np.empty(values.shape)
         fill(values.reshape(-1), results.reshape(-1))
         return results
@@ -132,15 +132,18 @@ class SourceText:
         self,
         number: Callable[[float], str],
         own_function: Callable[[OwnFunction], Callable[..., Any]],
+        functions: Any = lane_functions,
     ) -> None:
+        """functions: the module whose functions are called."""
         self.names: dict[str, Any] = {}
+        self.functions = functions
         self.number = number
         self.own_function = own_function
 
     def call(self, function: str, *arguments: str) -> str:
-        """The call of a function of `lane_functions`."""
+        """The call of a function of the module."""
         name = f"lane_{function}"
-        self.names[name] = getattr(lane_functions, function)
+        self.names[name] = getattr(self.functions, function)
         return f"{name}({', '.join(arguments)})"
 
     def power(self, base: str, exponent: float) -> str:
