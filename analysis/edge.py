@@ -26,12 +26,13 @@ HEADINGS = {
     "sharpness": "sharpness",
     "relative_sharpness": "times lr/2",
     "preconditioned_sharpness": "preconditioned",
-    "relative_preconditioned": "over Adam's limit",
+    "relative_preconditioned": "over its limit",
 }
 LEGEND = """
 Medians of the runs, with 95% intervals of several. Sharpness: largest eigenvalue of the
 Hessian of the training loss. Gradient descent is unstable where its product with lr/2 is
-above 1, Adam where the preconditioned eigenvalue is above its limit."""
+above 1, an optimizer with second moments, such as Adam, where the eigenvalue of the
+preconditioned Hessian is above the limit of this optimizer."""
 
 
 @dataclasses.dataclass(frozen=True)

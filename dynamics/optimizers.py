@@ -221,20 +221,54 @@ class Optimizer:
                 raise SettingsError(field, f"the argument {argument}", allowed)
 
     def check_result(self) -> None:
-        """Raise SettingsError unless the update of one weight gives finite numbers."""
-        allowed = "the new weight" + "".join(f", {name}" for name in self.moments)
-        field = f"update of {self.name}"
-        values = np.linspace(0.5, 0.75, 2 + len(self.moments))
+        """Raise SettingsError unless the update of two weights, and the preconditioner
+        of their moments, give finite numbers."""
+        values = np.linspace([0.5, 0.6], [0.75, 0.8], 2 + len(self.moments))
         numbers = dict.fromkeys(NUMBERS, 0.5)
-        try:
-            result = self.apply(values[0], values[1], values[2:], numbers)
-            count = len(result)
-            finite = all(math.isfinite(float(value)) for value in result)
-        except (ArithmeticError, TypeError, ValueError, AttributeError) as error:
-            found = f"{type(error).__name__}: {error}"
-            raise SettingsError(field, found, allowed) from None
-        if count != 1 + len(self.moments) or not finite:
-            raise SettingsError(field, result, f"finite numbers: {allowed}")
+        names = ", ".join(function.__name__ for function in FUNCTIONS)
+        allowed = "the new weight" + "".join(f", {name}" for name in self.moments)
+        allowed = f"finite numbers, {allowed}, by + - * / and {names}, without branches"
+        shape = values[0].shape
+        found = _finite_results(
+            lambda: self.apply(values[0], values[1], values[2:], numbers), shape
+        )
+        if found != 1 + len(self.moments):
+            words = f"{found} results" if isinstance(found, int) else found
+            raise SettingsError(f"update of {self.name}", words, allowed)
+        if (p := self.preconditioner) is None:
+            return
+        known = {**numbers, **dict(zip(self.moments, values[2:], strict=True))}
+        for name, further in (
+            ("second_moment", {}),
+            ("scale", {"second_moment": values[0]}),
+            ("limit", {}),
+        ):
+            function = getattr(p, name)
+            size = () if name == "limit" else shape
+            compute = functools.partial(call_by_names, function, known | further)
+            found = _finite_results(compute, size)
+            if found != 1:
+                arguments = ", ".join([*self.moments, "second_moment", *NUMBERS])
+                field = f"{name} of the preconditioner of {self.name}"
+                allowed = f"a finite number, from arguments among {arguments}"
+                raise SettingsError(field, found, allowed)
+
+
+def _finite_results(compute: Callable[[], Any], shape: tuple[int, ...]) -> int | str:
+    """How many results of a shape a function of the user returns, one or a tuple of
+    them, or what is wrong with them."""
+    try:
+        returned = compute()
+        if not isinstance(returned, tuple):
+            returned = (returned,)
+        results = [np.asarray(value, float) for value in returned]
+        wrong = [value for value in results if not np.isfinite(value).all()]
+        others = [value.shape for value in results if value.shape != shape]
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    if wrong:
+        return f"the result {wrong[0]}"
+    return f"a result of shape {others[0]}" if others else len(results)
 
 
 def _arguments(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

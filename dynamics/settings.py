@@ -497,10 +497,16 @@ def _optimizer_identity(name: object) -> str:
         import_external_systems()
         identity = optimizers.find_identity(str(name))
     if identity is None:
+        known = optimizers.optimizer_names()
         allowed = (
-            f"one of {', '.join(optimizers.optimizer_names())}, or of a module that"
-            f" registers it and that {SYSTEM_MODULES_VARIABLE} lists"
+            f"one of {', '.join(known)}, or of a module that registers it and that"
+            f" {SYSTEM_MODULES_VARIABLE} lists"
         )
+        own, at, _ = str(name).partition("@")
+        if at and own in known:
+            allowed = (
+                f"the optimizer {own} whose source is as it was then; it has changed"
+            )
         raise SettingsError("optimizer", name, allowed)
     return identity
 

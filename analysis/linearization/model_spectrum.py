@@ -94,7 +94,7 @@ SPECTRUM_SCALARS = {
         " eigenvectors"
     ),
     "preconditioned_sharpness": (
-        "largest eigenvalue of the Hessian preconditioned by Adam's second moments"
+        "largest eigenvalue of the Hessian preconditioned by the optimizer's moments"
     ),
     "relative_preconditioned": (
         "that eigenvalue over the threshold of stability of Adam"

@@ -96,8 +96,8 @@ def model_legend(result: xr.Dataset) -> str:
     ]
     if result["relative_preconditioned"].notnull().any():
         lines.append(
-            "Preconditioned/limit: largest eigenvalue with Adam's preconditioner over"
-            " its limit of stability."
+            "Preconditioned/limit: largest eigenvalue with the optimizer's preconditioner"
+            " over its limit of stability."
         )
     else:
         lines.append(

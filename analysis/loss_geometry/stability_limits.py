@@ -22,8 +22,8 @@ _VARIABLES: Variables = {
     "loss": "training loss",
     "sharpness": "largest eigenvalue of the Hessian of the training loss",
     "relative_sharpness": "that eigenvalue times lr / 2",
-    "preconditioned_sharpness": "largest eigenvalue of the Hessian preconditioned by Adam's second moments",
-    "relative_preconditioned": "that eigenvalue over the threshold of stability of Adam",
+    "preconditioned_sharpness": "largest eigenvalue of the Hessian preconditioned by the optimizer's second moments",
+    "relative_preconditioned": "that eigenvalue over the threshold of stability of the optimizer",
 }
 
 

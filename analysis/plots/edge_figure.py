@@ -13,7 +13,7 @@ from analysis.plots.figure_files import in_style, new_panels
 
 _CURVES = {
     "relative_sharpness": ("Hessian, over 2/lr", "decaying"),
-    "relative_preconditioned": ("preconditioned by Adam, over its limit", "fourth"),
+    "relative_preconditioned": ("preconditioned, over its limit", "fourth"),
 }
 
 

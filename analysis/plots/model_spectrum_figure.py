@@ -113,12 +113,12 @@ def _preconditioned(panel: Axes, result: xr.Dataset) -> None:
     values = result["relative_preconditioned"]
     recorded = bool(values.notnull().any())
     if recorded:
-        plot_statistic(panel, values, "fourth", "preconditioned by Adam")
+        plot_statistic(panel, values, "fourth", "preconditioned")
         label = "limit of stability"
         panel.axhline(1, color=colour("muted"), linestyle="--", label=label)
     else:
         annotate_panel(panel, "second moments are not recorded")
-    what = "largest eigenvalue preconditioned by Adam, over its limit"
+    what = "largest eigenvalue, preconditioned, over its limit"
     ylabel = "fraction of the limit"
     finish_panel(panel, result, what, ylabel, log=recorded, columns=2 * recorded)
 

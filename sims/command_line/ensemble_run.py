@@ -70,7 +70,8 @@ def run_ensemble(
             reached += f"; the file has {recorded} steps, shown is step {last}"
     runs = trajectory.sizes["run"]
     print(f"trajectory  {path}  ({how}: {runs} runs, {reached})", file=log)
-    if stopped := count_stopped(trajectory):
+    stopped = count_stopped(trajectory)
+    if stopped or "until" in trajectory.attrs:
         condition = trajectory.attrs.get("until", "a condition of the original")
         print(f"stopped     {stopped} of {runs} runs: {condition}", file=log)
     return path, trajectory

@@ -24,6 +24,8 @@ from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.transformer_network import Transformer
 from dynamics.optimizers import (
+    ADAM,
+    ADAM_PRECONDITIONER,
     BUILT_IN,
     Optimizer,
     absolute,
@@ -254,6 +256,10 @@ def too_few(gradient, weight, mean):
     return weight - gradient
 
 
+def too_few_moments(gradient, weight, lr):
+    return weight - lr * gradient
+
+
 def of_numpy(gradient, weight, lr):
     return weight - lr * np.tanh(gradient)
 
@@ -262,9 +268,19 @@ def uses_a_helper(gradient, weight, lr):
     return weight - lr * of_numpy(gradient, weight, lr)
 
 
+def branches(gradient, weight, lr):
+    return weight - lr if gradient > 0 else weight + lr
+
+
+def names_nothing(gradient, weight, lr):
+    return weight - lr * learning_rate * gradient  # noqa: F821
+
+
 @pytest.mark.parametrize(
     ("update", "moments", "message"),
     [
+        (branches, (), "ValueError.*without branches"),
+        (names_nothing, (), "NameError.*learning_rate"),
         (unknown_name, (), "the argument rho, allowed is a function of gradient"),
         (too_few, ("mean",), "allowed is.*the new weight, mean"),
         (lion, ("weights",), "moments of wrong: found weights"),
@@ -275,6 +291,31 @@ def test_a_wrong_update_is_refused_in_one_line(update, moments, message):
     with pytest.raises(SettingsError, match=message) as caught:
         register_optimizer(Optimizer("wrong", update, moments))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "function"),
+    [
+        ("second_moment", lambda v: v),
+        ("scale", lambda second_moment, eps: None),
+        ("limit", lambda lr: [2 / lr, lr]),
+    ],
+)
+def test_a_wrong_preconditioner_is_refused_in_one_line(part, function):
+    preconditioner = dataclasses.replace(ADAM_PRECONDITIONER, **{part: function})
+    optimizer = dataclasses.replace(ADAM, name="wrong", preconditioner=preconditioner)
+    with pytest.raises(SettingsError, match=f"{part} of the preconditioner of wrong"):
+        register_optimizer(optimizer)
+
+
+def test_a_changed_optimizer_is_named_as_such():
+    register_optimizer(Optimizer("changes", too_few_moments))
+    settings = dataclasses.replace(SMALL, optimizer="changes", weight_decay=0.0)
+    digest = settings.optimizer.partition("@")[2]
+    assert digest
+    other = "0" * len(digest)
+    with pytest.raises(SettingsError, match="changes whose source is as it was then"):
+        dataclasses.replace(settings, optimizer=f"changes@{other}")
 
 
 def test_an_update_that_cannot_be_compiled_is_refused_in_one_line():

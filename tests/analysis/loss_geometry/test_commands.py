@@ -4,7 +4,7 @@ import pytest
 import xarray as xr
 
 COMMANDS = [
-    ("edge", "sparse", "--frames 3", "over Adam's limit"),
+    ("edge", "sparse", "--frames 3", "over its limit"),
     ("noise", "modular", "--frames 3", "noise scale"),
     ("spectral_density", "modular", "--frames 2 --runs 1", "saddle index"),
     ("weight_spectra", "modular", "--frames 3", "effective rank"),
