@@ -211,10 +211,11 @@ class Perturbation:
                 allowed = f"shape {shapes[name]}, or with a leading axis of {runs} runs"
                 raise SettingsError("direction", f"{name} of shape {shape}", allowed)
         batches = getattr(self.system.settings, "batch", 0)
-        chance = batches or getattr(self.system.settings, "temperature", 0)
-        if self.reshuffle and (not chance or self.system.device != "cpu"):
+        shuffles = batches and self.system.device == "cpu"
+        chance = shuffles or getattr(self.system.settings, "temperature", 0)
+        if self.reshuffle and not chance:
             allowed = (
-                "no value: only runs with mini-batches or with a temperature on a CPU"
+                "no value: only runs with mini-batches on a CPU or with a temperature"
                 " are reshuffled"
             )
             raise SettingsError("reshuffle", True, allowed)

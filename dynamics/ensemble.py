@@ -41,7 +41,6 @@ from dynamics.system import (
     SystemIdentity,
     check_backend,
     complete_settings,
-    cuda_is_available,
     identify_system,
     system_class,
 )
@@ -416,7 +415,7 @@ def device_to_continue(path: Path, system: SystemIdentity) -> str:
     """The device of the run that is already at a path, if this machine has a CUDA
     device, otherwise that of the system."""
     kind = SYSTEM_KINDS.get(system.settings.system)
-    has_choice = kind is not None and len(kind.devices) > 1 and cuda_is_available()
+    has_choice = kind is not None and kind.finds_cuda()
     if not has_choice or not (path.exists() or closed_parts(path)):
         return system.device
     with open_trajectory(path) as trajectory:

@@ -132,15 +132,18 @@ class SourceText:
         self,
         number: Callable[[float], str],
         own_function: Callable[[OwnFunction], Callable[..., Any]],
+        functions: Any = lane_functions,
     ) -> None:
+        """functions: the module whose functions are called."""
         self.names: dict[str, Any] = {}
+        self.functions = functions
         self.number = number
         self.own_function = own_function
 
     def call(self, function: str, *arguments: str) -> str:
-        """The call of a function of `lane_functions`."""
+        """The call of a function of the module."""
         name = f"lane_{function}"
-        self.names[name] = getattr(lane_functions, function)
+        self.names[name] = getattr(self.functions, function)
         return f"{name}({', '.join(arguments)})"
 
     def power(self, base: str, exponent: float) -> str:

@@ -246,9 +246,32 @@ class SystemKind:
         without a choice."""
         return ""
 
+    def finds_cuda(self) -> bool:
+        """Whether this machine has a CUDA device that can compute the system. Raises
+        MissingPackage."""
+        return cuda_is_available()
+
+    def reason_without_cuda(self) -> str:
+        """Why there is no such device."""
+        return "torch finds no CUDA device here"
+
+    def reason_against_cuda(self, settings: Any) -> str:
+        """Why a CUDA device cannot compute a system with these settings; empty if it
+        can."""
+        return ""
+
+    def check_device(self, settings: Any, device: str) -> None:
+        """Raise SettingsError if a kind of device cannot compute a system with these
+        settings."""
+        reason = self.reason_against_cuda(settings) if device == "cuda" else ""
+        if reason:
+            raise SettingsError("device", device, f"auto or cpu here: {reason}")
+
     def fastest_device(self, settings: Any, runs: int) -> str:
         """The device that is expected to compute `runs` runs fastest, where there is a
         CUDA device."""
+        if self.reason_against_cuda(settings):
+            return "cpu"
         backend = cuda_backend(settings, self)
         cores = os.cpu_count() or 1
         seconds = cost_model.device_seconds(settings, runs, cores, backend)
@@ -258,9 +281,21 @@ class SystemKind:
 class ParticleKind(SystemKind):
     """Fast sums on a mesh have a version of their own, one higher than that of direct
     sums. Files of former fast sums in one, three and four dimensions have version 2
-    or 3; direct sums must not have these."""
+    or 3; direct sums must not have these.
 
-    devices = ("cpu",)
+    On a CUDA device particles are computed with numba-cuda, without torch."""
+
+    def finds_cuda(self) -> bool:
+        return numba_finds_cuda()
+
+    def reason_without_cuda(self) -> str:
+        if not numba_cuda_is_installed():
+            return NUMBA_CUDA_MISSING
+        return "numba-cuda finds no CUDA device here"
+
+    def reason_against_cuda(self, settings: Any) -> str:
+        particles = importlib.import_module("dynamics.particles.cuda_particles")
+        return str(particles.reason_against_device(settings))
 
     def version(self, settings: Any) -> int:
         return self.numerics_version + int(settings.uses_mesh)
@@ -337,6 +372,7 @@ def identify_system(
     settings = complete_settings(settings)
     if wanted == "auto" and device == "cuda":
         device = device_of_backend(backend, kind) or kind.fastest_device(settings, runs)
+    kind.check_device(settings, device)
     backends = kind.backends_on(device)
     check_backend(backend, backends, settings.system, device)
     if device == "cuda" and backends:
@@ -381,7 +417,7 @@ def cuda_backend(settings: Any, kind: SystemKind, backend: str = "auto") -> str:
     if backend == "torch" or not kind.cuda_backends:
         return backend if kind.cuda_backends else ""
     if not numba_cuda_is_installed():
-        reason = "numba-cuda is not installed; pip install 'training-dynamics[cuda]'"
+        reason = NUMBA_CUDA_MISSING
     else:
         blocks = importlib.import_module("dynamics.training.cuda_backends")
         reason = blocks.reason_against_blocks(settings)
@@ -393,21 +429,21 @@ def cuda_backend(settings: Any, kind: SystemKind, backend: str = "auto") -> str:
 def resolve_device(device: str, kind: SystemKind) -> str:
     """The device, "cpu" or "cuda", for the setting "auto", "cpu" or "cuda". Raises
     SettingsError, MissingPackage."""
-    if "cuda" not in kind.devices:
-        if device not in ("auto", "cpu"):
-            allowed = "auto or cpu: particles run on the CPU"
-            raise SettingsError("device", device, allowed)
-        return "cpu"
     if device not in ("auto", "cpu", "cuda"):
         raise SettingsError("device", device, "auto, cpu or cuda")
     if device == "cpu":
         return "cpu"
-    if cuda_is_available():
+    if kind.finds_cuda():
         return "cuda"
     if device == "cuda":
-        allowed = "auto or cpu: torch finds no CUDA device here"
+        allowed = f"auto or cpu: {kind.reason_without_cuda()}"
         raise SettingsError("device", device, allowed)
     return "cpu"
+
+
+NUMBA_CUDA_MISSING = (
+    "numba-cuda is not installed; pip install 'training-dynamics[cuda]'"
+)
 
 
 def numba_cuda_is_installed() -> bool:
@@ -415,14 +451,28 @@ def numba_cuda_is_installed() -> bool:
     return importlib.util.find_spec("numba_cuda") is not None
 
 
-def cuda_is_available() -> bool:
-    """Whether torch finds a CUDA device; torch is imported only if there is a driver.
-    Raises MissingPackage."""
+def numba_finds_cuda() -> bool:
+    """Whether numba-cuda finds a CUDA device; it is imported only if there is a
+    driver."""
+    if not numba_cuda_is_installed() or not _has_cuda_driver():
+        return False
+    return bool(importlib.import_module("numba.cuda").is_available())
+
+
+def _has_cuda_driver() -> bool:
+    """Whether the library of the driver of CUDA devices can be loaded."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
-        if not Path("/dev/kfd").exists():  # the driver of AMD devices
-            return False
+        return False
+    return True
+
+
+def cuda_is_available() -> bool:
+    """Whether torch finds a CUDA device; torch is imported only if there is a driver.
+    Raises MissingPackage."""
+    if not _has_cuda_driver() and not Path("/dev/kfd").exists():  # driver of AMD devices
+        return False
     try:
         return importlib.import_module("torch").cuda.is_available()
     except ImportError as error:

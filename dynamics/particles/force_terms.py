@@ -26,7 +26,7 @@ from dynamics.forces import Force
 from dynamics.kernels import lane_functions, simd
 from dynamics.kernels.compiling import kernel_function, variant_function
 from dynamics.kernels.simd import dot, join_axes, repeat_axes, scalars
-from dynamics.strengths import evaluate, lane_source_text
+from dynamics.strengths import SourceText, evaluate, lane_source_text
 
 TINY = 1e-280
 """Squared lengths up to this count as zero; above it every field is finite."""
@@ -113,6 +113,12 @@ def radial_strength(expression: Expression) -> Callable[..., Any]:
     """A compiled function of r² that returns strength(r) / r and the magnitude, both 0
     for coincident pair sums."""
     source = lane_source_text()
+    return _compile("square", radial_lines(expression, source), source.names)
+
+
+def radial_lines(expression: Expression, source: SourceText) -> list[str]:
+    """The lines of a function of `square` that returns strength(r) / r and the
+    magnitude."""
     monomial = expression.monomial()
     if monomial is not None:
         lines = _power_lines(*monomial)
@@ -122,7 +128,7 @@ def radial_strength(expression: Expression) -> Callable[..., Any]:
             *_factor_lines(expression.root, source.operations),
             "magnitude = absolute(factor * r)",
         ]
-    return _compile("square", [*lines, "return factor, magnitude"], source.names)
+    return [*lines, "return factor, magnitude"]
 
 
 def _factor_lines(root: Node, operations: dict[str, Callable[..., str]]) -> list[str]:
@@ -191,6 +197,23 @@ def angular_strength(expression: Expression) -> Callable[..., Any]:
 
     The sign of c is that of x_ij · x_kl, which needs no direction."""
     source = lane_source_text()
+    lines = angular_lines(
+        expression,
+        source,
+        cosine="dot(unit_ij, unit_kl)",
+        both="dot(unit_ij, unit_ij) * dot(unit_kl, unit_kl)",
+    )
+    return _compile("product, unit_ij, unit_kl", lines, source.names)
+
+
+def angular_lines(
+    expression: Expression, source: SourceText, cosine: str, both: str
+) -> list[str]:
+    """The lines of a function of `product`, x_ij · x_kl, that returns strength(c) and
+    the magnitude.
+
+    cosine, both: source text of the product of the two directions, and of that of
+    their squares, which is 0 if a pair sum has no direction."""
     operations = source.operations
     zero = operations["number"](0.0)
 
@@ -204,14 +227,14 @@ def angular_strength(expression: Expression) -> Callable[..., Any]:
     }
     strength = expression.evaluate("c", operations | tests)
     lines = [
-        "c = smaller(larger(dot(unit_ij, unit_kl), scalars(-1.0)), scalars(1.0))",
+        f"c = smaller(larger({cosine}, scalars(-1.0)), scalars(1.0))",
         f"strength = {strength}",
     ]
     if evaluate(expression, np.zeros(1))[0] != 0:
-        lines.append("both = dot(unit_ij, unit_ij) * dot(unit_kl, unit_kl)")
+        lines.append(f"both = {both}")
         lines.append("strength = where_above(both, 0.5, strength)")
     lines.append("return strength, absolute(strength)")
-    return _compile("product, unit_ij, unit_kl", lines, source.names)
+    return lines
 
 
 def _compile(

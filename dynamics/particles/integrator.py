@@ -36,7 +36,7 @@ from dynamics.particles.pair_forces import (
 from dynamics.particles.pair_list import PairList
 from dynamics.settings import ParticleSettings, StepRule, VarianceRule
 
-_SQUARED_LIMIT = 1e76
+SQUARED_LIMIT = 1e76
 """Squared norm of the force, or of all positions, from which a run counts as
 diverged."""
 
@@ -47,17 +47,17 @@ float64."""
 
 # Settings that are strings are passed to the kernels as indices into their choices.
 _BALANCE_RULES = get_args(BalanceRule)
-_BALANCE_BY_MAGNITUDE, _BALANCE_BY_COUNT = map(
+BALANCE_BY_MAGNITUDE, BALANCE_BY_COUNT = map(
     _BALANCE_RULES.index, ("magnitude", "count")
 )
 _STEP_RULES = get_args(StepRule)
-_STEP_ALONG_DIRECTION, _STEP_PER_PARTICLE = map(
+STEP_ALONG_DIRECTION, STEP_PER_PARTICLE = map(
     _STEP_RULES.index, ("direction", "particle")
 )
 _VARIANCE_RULES = get_args(VarianceRule)
-_SCALE_OVERALL, _SCALE_PER_AXIS = map(_VARIANCE_RULES.index, ("overall", "axis"))
+SCALE_OVERALL, SCALE_PER_AXIS = map(_VARIANCE_RULES.index, ("overall", "axis"))
 
-_ROUNDING = (16 * np.finfo(np.float64).eps) ** 2
+ROUNDING = (16 * np.finfo(np.float64).eps) ** 2
 """Rounding error of subtracting the mean, relative to the squared mean: a smaller
 spread counts as zero."""
 
@@ -125,12 +125,12 @@ def _balance_weight(field, magnitude, params):
     A ratio is 0 if its denominator is.
     """
     against = params.against[field]
-    if params.balances[field] == _BALANCE_BY_MAGNITUDE:
+    if params.balances[field] == BALANCE_BY_MAGNITUDE:
         denominator = load_scalars(magnitude[field], 0)
         return where_above(
             denominator, 0.0, load_scalars(magnitude[against], 0) / denominator
         )
-    if params.balances[field] == _BALANCE_BY_COUNT:
+    if params.balances[field] == BALANCE_BY_COUNT:
         count = params.counts[field]
         return scalars(params.counts[against] / count if count > 0 else 0.0)
     return scalars(1.0)
@@ -166,11 +166,11 @@ def _move(x, force, square, params, noise, n, moved, axes):
     of the settings, and by the noise, if there is any."""
     norm = square_root(square)
     scale = scalars(params.step_size)
-    if params.step_rule == _STEP_ALONG_DIRECTION:
+    if params.step_rule == STEP_ALONG_DIRECTION:
         scale = where_above(norm, 0.0, scale * (scalars(np.sqrt(float(n))) / norm))
     for i in range(n):
         f = load_vectors(force, i, axes)
-        if params.step_rule == _STEP_PER_PARTICLE:
+        if params.step_rule == STEP_PER_PARTICLE:
             f = f * inverse_length(f)
         position = load_vectors(x, i, axes) + f * scale
         if noise.size > 0:
@@ -196,15 +196,15 @@ def _normalise_block(x, n, variance, axes):
         squares += centred * centred
         total += dot(centred, centred)
         store_vectors(x, i, centred)
-    least = mean * mean * scalars(n * _ROUNDING)
-    if variance == _SCALE_OVERALL:
+    least = mean * mean * scalars(n * ROUNDING)
+    if variance == SCALE_OVERALL:
         spread = square_root(total / scalars(float(n * len(axes))))
-        enough = total - dot(mean, mean) * scalars(n * _ROUNDING)
+        enough = total - dot(mean, mean) * scalars(n * ROUNDING)
         for i in range(n):
             store_vectors(
                 x, i, where_above(enough, 0.0, load_vectors(x, i, axes) / spread)
             )
-    elif variance == _SCALE_PER_AXIS:
+    elif variance == SCALE_PER_AXIS:
         spreads = square_root(squares / scalars(float(n)))
         for i in range(n):
             store_vectors(
@@ -248,7 +248,7 @@ def _apply_forces(
         return
     _move(x, force[0], square, params, noise, pairs.n, moved, axes)
     total = _normalise_block(moved, pairs.n, params.variance, axes)
-    limit = scalars(_SQUARED_LIMIT)
+    limit = scalars(SQUARED_LIMIT)
     finite = where_above(
         limit - square, 0.0, where_above(limit - total, 0.0, scalars(1.0))
     )

@@ -15,6 +15,7 @@ it diverged."""
 
 import dataclasses
 import functools
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -79,8 +80,8 @@ class ParticleSystem:
     ----------
     settings : ParticleSettings
         Constants of the forces, integrator and initial positions.
-    device : {"auto", "cpu"}, optional
-        Particles always run on the CPU.
+    device : {"auto", "cpu", "cuda"}, optional
+        Where to compute; "auto" is the CPU. An `Ensemble` selects the faster one.
     pairs : array_like of int, optional
         Pairs of tokens, (pair, 2), whose sums act on each other, such as the training
         pairs of a network. By default all pairs i <= j.
@@ -117,7 +118,10 @@ class ParticleSystem:
         pairs: np.ndarray | None = None,
     ) -> None:
         self.settings = settings
-        self.device = device if device == "cpu" else resolve_device(device, self.kind)
+        self.device = "cpu"
+        if device not in ("auto", "cpu"):
+            self.device = resolve_device(device, self.kind)
+            self.kind.check_device(settings, self.device)
         self.numerics_version = self.kind.version(settings)
         self.ensemble_width = 0
         self.variables = {
@@ -146,9 +150,28 @@ class ParticleSystem:
     def _parameters(self) -> IntegratorParameters:
         return integrator_parameters(self.settings, self.pairs)
 
+    @functools.cached_property
+    def device_particles(self) -> Any:
+        """The ensemble on a CUDA device."""
+        return _cuda_particles().DeviceParticles(
+            self.settings, self.pairs, self._parameters
+        )
+
+    @property
+    def device_memory(self) -> int:
+        """Memory of a CUDA device in bytes; 0 on a CPU."""
+        if self.device == "cpu":
+            return 0
+        return _cuda_particles().device_memory()
+
     def working_bytes(self, runs: int) -> int:
         """Estimated memory in bytes that `advance` needs for an ensemble of `runs`."""
         s = self.settings
+        if self.device != "cpu":
+            noise_steps = NOISE_STEPS if s.temperature else 0
+            return _cuda_particles().working_bytes(
+                s, len(self.pairs.first), runs, noise_steps
+            )
         if s.uses_mesh:
             return (
                 fast_forces.working_bytes(s.n, s.accuracy) + 8 * 32 * runs * s.n * s.dim
@@ -264,6 +287,8 @@ class ParticleSystem:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Positions after `steps` steps and the last total force; `track` (row, run) is
         updated in place. noise: (run, step, token, axis) displacements."""
+        if self.device != "cpu":
+            return self.device_particles.run(embedding, steps, track, noise)
         runs, n, dim = embedding.shape
         blocks = pair_forces.to_blocks(embedding)
         lanes = np.zeros((TRACK_ROWS, len(blocks) * LANES_64))
@@ -406,6 +431,11 @@ class ParticleSystem:
         """The state from the arrays of `checkpoint`, for all of its runs or a subset of
         them."""
         return ParticleState(**{**arrays, "step": int(arrays["step"])})
+
+
+def _cuda_particles() -> Any:
+    """The module of particles on CUDA devices, which needs numba-cuda."""
+    return importlib.import_module("dynamics.particles.cuda_particles")
 
 
 def _check_strengths(forces: Sequence[Force], x: np.ndarray, pairs: PairList) -> None:

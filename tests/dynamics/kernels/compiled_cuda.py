@@ -1,7 +1,7 @@
 """Compiles kernels for a CUDA device of compute capability 9.0 without a device, and
 writes what the compiler says of them as JSON.
 
-python -m tests.dynamics.kernels.compiled_cuda
+python -m tests.dynamics.kernels.compiled_cuda [PART OF THE NAME OF A CASE]
 
 It needs numba-cuda, NVVM and NVRTC (nvidia-nvvm, nvidia-cuda-nvrtc); with ptxas
 (nvidia-cuda-nvcc) on the path or in CUDA_HOME/bin, it gives registers and the bytes that
@@ -10,10 +10,12 @@ a thread keeps in local memory."""
 import importlib
 import importlib.util
 import json
+import math
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -21,11 +23,15 @@ from unittest import mock
 import numpy as np
 from numba import cuda, typeof
 
-from dynamics import ModularSettings, SparseSettings
+from dynamics import ModularSettings, ParticleSettings, SparseSettings
+from dynamics.forces import Force
 from dynamics.kernels import cuda_launching
+from dynamics.particles import ParticleSystem
+from dynamics.particles.integrator import TRACK_ROWS
 from dynamics.training.cuda_backends import block_plan
 from tests.dynamics import test_optimizers  # noqa: F401 - registers lion, amsgrad ...
 from tests.dynamics.training.block_backends import block_backend
+from tests.laws import OWN_LAW
 
 CAPABILITY = (9, 0)
 COMPILED = {
@@ -49,7 +55,30 @@ COMPILED = {
     ),
     "sparse, much data": SparseSettings(data=20_000, length=16),
 }
-"""Settings whose kernels are compiled for a device."""
+"""Settings of networks whose kernels are compiled for a device."""
+
+
+def own_strength(r):
+    return math.exp(-r) / (1 + r * r)
+
+
+PARTICLES = {
+    "particles": ParticleSettings(),
+    "particles, N = 59": ParticleSettings(n=59),
+    "particles, noise, 3 axes": ParticleSettings(
+        dim=3, alignment_balance="magnitude", temperature=0.1
+    ),
+    "particles, on a line": ParticleSettings(dim=1, law=OWN_LAW),
+    "particles, own functions and tables": ParticleSettings(
+        law=(
+            Force("own", "all", "difference", own_strength),
+            Force("table", "like", "other", "interp(c, [-1, 0.1, 1], [0, 1, -0.5])"),
+            Force("powers", "unlike", "difference", "r**0.3 + r**2.5 + log(1 + r)"),
+            Force("choice", "unlike", "other", "where(c**3 > 0.1, abs(c), min(c, 0))"),
+        )
+    ),
+}
+"""The same of particles."""
 
 
 class HostArray(np.ndarray):
@@ -81,29 +110,45 @@ def compiler_is_found():
 
 
 def ptx_of(launches):
-    """PTX of each launched kernel, by its name."""
-    result = {}
+    """The name and the PTX of each launched kernel."""
+    result = []
     for kernel, arguments in launches:
         types = tuple(
             typeof(np.asarray(item) if isinstance(item, np.ndarray) else item)
             for item in arguments
         )
         code, _ = cuda.compile_ptx(kernel.py_func, types, cc=CAPABILITY)
-        result[kernel.py_func.__name__] = code
+        result.append((kernel.py_func.__name__, code))
     return result
 
 
-def launches_of(backend):
-    """Kernels with the arguments with which a backend launches them."""
+def launches_of(compute):
+    """Kernels with the arguments with which a function launches them."""
     launches = []
 
     def launch(launcher, blocks, *arguments):
         launches.append((launcher.kernel, arguments))
 
     with mock.patch.object(cuda_launching.BlockLauncher, "launch", launch):
-        backend.train(0, 1)
-        backend.scores()
+        compute()
     return launches
+
+
+def train(settings):
+    """Train and score networks."""
+    backend = block_backend(settings, 2, plan=block_plan(settings))
+    backend.train(0, 1)
+    backend.scores()
+
+
+def advance(settings):
+    """Advance particles, with a block for each run and with several."""
+    particles = ParticleSystem(settings, "cpu").device_particles
+    x = np.zeros((2, settings.n, settings.dim))
+    noise = x[:, None] if settings.temperature else None
+    for in_blocks in (True, False):
+        particles.runs_in_blocks = lambda runs, answer=in_blocks: answer
+        particles.run(x, 1, np.ones((TRACK_ROWS, 2)), noise)
 
 
 def assembled(ptx):
@@ -128,16 +173,20 @@ def assembled(ptx):
     }
 
 
-def main():
+def main(words):
     device = mock.patch.object(cuda.dispatcher, "get_current_device", lambda: Device)
     to_device = mock.patch.object(
         cuda, "to_device", lambda values: np.array(values).view(HostArray)
     )
     synchronize = mock.patch.object(cuda, "synchronize", lambda: None)
     with device, to_device, synchronize:
-        for name, settings in COMPILED.items():
-            backend = block_backend(settings, 2, plan=block_plan(settings))
-            for kernel, ptx in ptx_of(launches_of(backend)).items():
+        cases = [(train, COMPILED), (advance, PARTICLES)]
+        for compute, name, settings in (
+            (compute, *case) for compute, named in cases for case in named.items()
+        ):
+            if words and words[0] not in name:
+                continue
+            for kernel, ptx in ptx_of(launches_of(lambda: compute(settings))):
                 counts = {
                     word: len(re.findall(re.escape(word), ptx))
                     for word in (
@@ -152,4 +201,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
