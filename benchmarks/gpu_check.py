@@ -67,6 +67,14 @@ class Case(NamedTuple):
     """Numbers of runs whose speed is measured"""
     updates: int = 20
     """Number of updates on the CPU before the one that both devices make"""
+    on_device: Settings | None = None
+    """Other settings with which the device computes, as it has no fast sums"""
+
+    def settings_of(self, way: "Way") -> Settings:
+        """The settings with which the case is computed in one way."""
+        if way.device == "cpu" or self.on_device is None:
+            return self.settings
+        return self.on_device
 
 
 CASES = {
@@ -76,10 +84,17 @@ CASES = {
         TransformerSettings(attention_rate=0.0), 8, (1, 8, 48)
     ),
     "transformers, softmax attention": Case(TransformerSettings(), 8, (1, 8, 48)),
-    "particles, N = 17": Case(ParticleSettings(n=17), 0, (100, 200_000)),
-    "particles, N = 59": Case(ParticleSettings(n=59), 0, (1,)),
-    "particles, N = 199": Case(ParticleSettings(n=199), 0, (1,)),
-    "particles, N = 997": Case(ParticleSettings(n=997, method="direct"), 0, (1,)),
+    "particles, N = 17": Case(ParticleSettings(n=17), 100, (100, 200_000)),
+    "particles, N = 59": Case(ParticleSettings(n=59), 2, (1, 1000)),
+    **{
+        f"particles, N = {n}": Case(
+            ParticleSettings(n=n),
+            0,
+            (1,),
+            on_device=ParticleSettings(n=n, method="direct"),
+        )
+        for n in (199, 997)
+    },
 }
 SMALL_CASES = {
     "constant-attention networks": Case(ModularSettings(n=4, hidden=3), 2, (2,), 2),
@@ -87,7 +102,7 @@ SMALL_CASES = {
         SparseSettings(length=4, sparsity=2, data=9, batch=4, hidden=3), 2, (2,), 2
     ),
     "transformers": Case(TransformerSettings(n=5, dim=8, heads=2), 2, (1,), 4),
-    "particles": Case(ParticleSettings(n=5), 0, (2,)),
+    "particles": Case(ParticleSettings(n=4, temperature=0.1), 2, (2,), 2),
 }
 """Cases for the simulator."""
 
@@ -108,9 +123,11 @@ def ways(settings: Settings, device: str) -> list[Way]:
     kind = SYSTEM_KINDS[settings.system]
     if device == "cpu":
         return [Way("cpu", "")]
+    is_particles = isinstance(settings, ParticleSettings)
     if device == "simulator":
-        return [Way(device, "blocks")] if kind.cuda_backends else []
-    if device not in kind.devices:
+        has_kernels = is_particles or kind.cuda_backends
+        return [Way(device, "" if is_particles else "blocks")] if has_kernels else []
+    if is_particles and not kind.finds_cuda():
         return []
     backends = kind.cuda_backends or ("",)
     if not numba_cuda_is_installed():
@@ -123,6 +140,8 @@ def make_system(settings: Settings, way: Way, runs: int) -> System:
     if way.device == "simulator":
         system = create_system(settings, "cpu", runs=runs)
         system.backend_name = way.backend
+        if isinstance(settings, ParticleSettings):
+            system.device = "cuda"
         return system
     return create_system(settings, way.device, runs=runs, backend=way.backend or "auto")
 
@@ -133,8 +152,9 @@ def make_system(settings: Settings, way: Way, runs: int) -> System:
 def compare_devices(case: Case, way: Way) -> list[dict[str, Any]]:
     """The differences of all recorded variables between the CPU and a device after one
     update of the same state."""
-    here = make_system(case.settings, Way("cpu", ""), case.compared)
-    there = make_system(case.settings, way, case.compared)
+    cpu = Way("cpu", "")
+    here = make_system(case.settings_of(cpu), cpu, case.compared)
+    there = make_system(case.settings_of(way), way, case.compared)
     state = here.advance(here.initial(np.arange(case.compared)), case.updates)
     before, arrays = here.observe(state), here.checkpoint(state)
     ours, other = (
@@ -154,8 +174,9 @@ def compare_devices(case: Case, way: Way) -> list[dict[str, Any]]:
 
 def measure_speed(settings: Settings, way: Way, runs: int) -> dict[str, Any]:
     """Run-epochs a second between two frames, after a warm-up that compiles kernels and
-    captures graphs; with blocks also what their kernels take. Of particles, run-steps."""
-    memory = DeviceMemory(way)
+    captures graphs; with kernels of this package also what they take of the device. Of
+    particles, run-steps."""
+    memory = DeviceMemory(settings, way)
     system = make_system(settings, way, runs)
     begin = time.perf_counter()
     state = system.advance(system.initial(np.arange(runs)), 3)
@@ -182,8 +203,17 @@ def measure_speed(settings: Settings, way: Way, runs: int) -> dict[str, Any]:
 
 
 def kernel_numbers(system: Any) -> dict[str, Any]:
-    """What the kernels of a system with blocks take of the device, and the time of
-    their last launch."""
+    """What the kernels of this package take of the device, and the time of their last
+    launch."""
+    if isinstance(system.settings, ParticleSettings) and system.device != "cpu":
+        particles = system.device_particles
+        updates, seconds = particles.launches.last
+        launchers = ("block_mover", "mover", "pair_sums", "pair_fields")
+        return {
+            "launch_updates": updates,
+            "launch_seconds": seconds,
+            **{name: getattr(particles, name).occupancy() for name in launchers},
+        }
     if system.backend_name != "blocks":
         return {}
     backend = system._trainer.trainers[0].backend
@@ -199,8 +229,9 @@ def kernel_numbers(system: Any) -> dict[str, Any]:
 class DeviceMemory:
     """The memory that torch takes on a device from now on."""
 
-    def __init__(self, way: Way) -> None:
-        self.counts = way.device == "cuda" and way.backend != "blocks"
+    def __init__(self, settings: Settings, way: Way) -> None:
+        by_torch = settings.system != "particles" and way.backend != "blocks"
+        self.counts = way.device == "cuda" and by_torch
         if self.counts:
             gc.collect()
             torch.cuda.empty_cache()
@@ -326,7 +357,7 @@ def speed_lines(
                 slow = way.backend != "blocks" and case.settings.system != "particles"
                 if not slow or runs <= HOST_RUNS:
                     line = {"case": name, "runs": runs, "way": way.name}
-                    yield line, case.settings, way, runs
+                    yield line, case.settings_of(way), way, runs
 
 
 def speed_text(row: Mapping[str, Any]) -> str:

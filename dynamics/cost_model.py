@@ -1,5 +1,6 @@
-"""The expected time of training networks: that of the constant-attention network (CA)
-with each backend on a CPU, and that of each network on a CPU and on a CUDA device.
+"""The expected time of training networks and of particles: that of the
+constant-attention network (CA) with each backend on a CPU, and that of each system on a
+CPU and on a CUDA device.
 
 On a CPU the time of an epoch of CA's network is a sum of counts of operations times coefficients, which were
 fitted to the grid of `benchmarks/bench_backends.py` on one core of an AMD EPYC (Zen 5).
@@ -11,7 +12,12 @@ the same time for each run."""
 import math
 from typing import Any
 
-from dynamics.settings import ModularSettings, SparseSettings, TransformerSettings
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    SparseSettings,
+    TransformerSettings,
+)
 
 LANES = 16
 """Runs that are trained together on lanes; `dynamics.kernels.simd.LANES_32`, which
@@ -81,11 +87,26 @@ SPARSE_BLOCK_WORK = 2.5e-9
 """Seconds of a block for a sequence and a hidden unit or position. An estimate, not
 measured: 3.5 microseconds for an update of VC's head."""
 
+PARTICLE_CORE_WORK = 1.5e-8
+"""Seconds of a core for two pair sums of eight runs under CA's law. Measured on a core
+that was not one of that host, and shared."""
+PARTICLE_LANES = 8
+"""Runs that a core advances together; `dynamics.kernels.simd.LANES_64`."""
+PARTICLE_DEVICE_WORK = 5e-12
+"""Seconds of the device for one pair sum and another one under CA's law, if all its
+multiprocessors compute. An estimate, not measured: 50 instructions, of float64."""
+PARTICLE_THREAD_WORK = 3e-7
+"""Seconds of a thread for the same, if there are few. An estimate, not measured."""
+PARTICLE_TRANSFER = 1e-10
+"""Seconds in which a byte of a frame is copied to the device, or back. An estimate, not
+measured."""
+
 
 def device_seconds(
     settings: Any, runs: int, cores: int, backend: str
 ) -> dict[str, float]:
-    """Expected seconds of an epoch of all runs, by kind of device.
+    """Expected seconds of an epoch of all runs, or of a step of particles, each of them
+    recorded, by kind of device.
 
     cores: those of the host. backend: on the CUDA device."""
     return {
@@ -95,6 +116,9 @@ def device_seconds(
 
 
 def _cpu_seconds(s: Any, runs: int, cores: int) -> float:
+    if isinstance(s, ParticleSettings):
+        parts = math.ceil(runs / PARTICLE_LANES / cores)
+        return PARTICLE_CORE_WORK * _pair_sums(s) ** 2 / 2 * parts
     blocks = math.ceil(runs / LANES)
     rounds = math.ceil(blocks / cores)
     if isinstance(s, ModularSettings):
@@ -109,6 +133,10 @@ def _cpu_seconds(s: Any, runs: int, cores: int) -> float:
 
 
 def _cuda_seconds(s: Any, runs: int, backend: str) -> float:
+    if isinstance(s, ParticleSettings):
+        pairs = _pair_sums(s)
+        work = max(PARTICLE_DEVICE_WORK * pairs**2 * runs, PARTICLE_THREAD_WORK * pairs)
+        return FRAME + work + PARTICLE_TRANSFER * 16 * s.n * s.dim * runs
     rounds = math.ceil(runs / RESIDENT_BLOCKS)
     if isinstance(s, ModularSettings) and backend == "blocks":
         return FRAME + MODULAR_BLOCK_WORK * s.pairs * s.n * s.hidden * rounds
@@ -120,6 +148,10 @@ def _cuda_seconds(s: Any, runs: int, backend: str) -> float:
         return SPARSE_TORCH_UPDATE * s.epoch_steps * math.ceil(runs / 400)
     least = TRANSFORMER_UPDATE * s.epoch_steps
     return least + TRANSFORMER_TORCH_WORK * _transformer_numbers(s) * runs
+
+
+def _pair_sums(s: ParticleSettings) -> int:
+    return s.n * (s.n + 1) // 2
 
 
 def _transformer_numbers(s: TransformerSettings) -> float:

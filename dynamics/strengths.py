@@ -72,7 +72,7 @@ def _own_array_function(function: OwnFunction) -> Callable[[Any], np.ndarray]:
             results[place] = compiled(values[place])
 
     def of_array(x: Any) -> np.ndarray:
-        values = np.ascontiguousarray(x, np.float64)
+        values = np.asarray(x, np.float64, order="C")
         results = np.empty(values.shape)
         fill(values.reshape(-1), results.reshape(-1))
         return results

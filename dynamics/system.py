@@ -471,7 +471,9 @@ def _has_cuda_driver() -> bool:
 def cuda_is_available() -> bool:
     """Whether torch finds a CUDA device; torch is imported only if there is a driver.
     Raises MissingPackage."""
-    if not _has_cuda_driver() and not Path("/dev/kfd").exists():  # driver of AMD devices
+    if (
+        not _has_cuda_driver() and not Path("/dev/kfd").exists()
+    ):  # driver of AMD devices
         return False
     try:
         return importlib.import_module("torch").cuda.is_available()

@@ -98,7 +98,9 @@ def _force_term(
     source = _DeviceSourceText(numbers)
     if force.is_radial:
         lines = radial_lines(force.expression, source)
-        return _radial_term(_compile("square", lines, source.names), place, weighed, dim)
+        return _radial_term(
+            _compile("square", lines, source.names), place, weighed, dim
+        )
     lines = angular_lines(force.expression, source, cosine="cosine", both="both")
     strength = _compile("product, cosine, both", lines, source.names)
     return _angular_term(strength, place, weighed, dim)

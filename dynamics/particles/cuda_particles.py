@@ -19,12 +19,14 @@ from dynamics.particles.cuda_integrator import (
     pair_sum_kernel,
     particle_mover,
 )
-from dynamics.particles.integrator import IntegratorParameters
+from dynamics.particles.integrator import TRACK_ROWS, IntegratorParameters
 from dynamics.particles.pair_list import PairList
 from dynamics.settings import ParticleSettings
 
 MULTIPROCESSORS = 132
 """Blocks from which each multiprocessor of an H100 has one."""
+AIMED_SHARED_BYTES = 64 * 1024
+"""Shared memory of a block with which a multiprocessor runs three blocks."""
 RESIDENT_THREADS = MULTIPROCESSORS * 2048
 """Threads that it runs at a time. So many pair sums are computed together where they
 are in the memory of the device."""
@@ -76,9 +78,10 @@ def working_bytes(settings: ParticleSettings, pairs: int, runs: int, steps: int)
     steps."""
     plan = particle_plan(settings, pairs, in_shared=False)
     together = min(runs, runs_together(pairs))
-    of_run = plan.n * plan.dim * (2 + steps) + 4
+    of_run = plan.n * plan.dim * (2 + steps) + TRACK_ROWS
     numbers = runs * of_run + together * pairs * plan.numbers_of_pair
-    return 8 * numbers + 4 * (plan.n**2 + 4 * pairs) + 8 * len(law_tables(plan))
+    of_law = len(law_tables(plan)) + 4 * len(plan.forces)
+    return 8 * (numbers + of_law) + 4 * (plan.n**2 + 4 * pairs)
 
 
 class DeviceParticles:
@@ -133,7 +136,7 @@ class DeviceParticles:
         sums. The bits do not depend on it."""
         plan = self.in_shared
         is_small = plan.pairs <= plan.threads
-        fits = plan.shared_bytes <= shared_limit()
+        fits = plan.shared_bytes <= min(AIMED_SHARED_BYTES, shared_limit())
         return fits and (is_small or runs >= MULTIPROCESSORS)
 
     def run(

@@ -81,19 +81,16 @@ def ensemble_options(settings: type[Settings]) -> type[EnsembleOptions]:
 
 
 def system_choices(system: str) -> list[tuple[str, Any, str]]:
-    """The options `device` and `backend`, with the choices that a built-in system has; an
-    option without a choice does not exist."""
+    """The option `backend` with the choices that a built-in system has; without a choice
+    it does not exist."""
     if system not in SYSTEM_KINDS:
         return []
     kind = SYSTEM_KINDS[system]
-    device: Any = Literal["auto", "cpu", "cuda"]
-    if "cuda" not in kind.devices:
-        device = Literal["auto", "cpu"]
     choices: Any = ("auto", *kind.backends, *kind.cuda_backends)
     backend: Any = Literal[choices]
     if choices == ("auto",):
         backend = tyro.conf.Suppress[backend]  # type: ignore[misc]
-    return [("device", device, "auto"), ("backend", backend, "auto")]
+    return [("backend", backend, "auto")]
 
 
 def duration_option(settings: type[Settings]) -> tuple[str, str]:

@@ -97,16 +97,20 @@ def test_each_line_is_written_at_once_and_an_error_is_a_line(tmp_path, monkeypat
 
 
 def test_a_dry_run_in_the_simulator(tmp_path, capsys):
-    """From end to end, with the kernels of both small networks."""
+    """From end to end, with the kernels of both small networks and of particles."""
     path = tmp_path / "figures.json"
     words = ["--device", "simulator", "--no-tests", "--out", str(path)]
     assert gpu_check.main(words) == gpu_check.AGREES
     content = json.loads(path.read_text())
     compared = {(row["case"], row["way"]) for row in content["comparisons"]}
     measured = {(row["case"], row["way"]) for row in content["speeds"]}
-    blocks = {name for name, way in measured if way == "blocks"}
-    assert blocks == {"constant-attention networks", "clustering heads"}
-    assert compared == {(name, "blocks") for name in blocks}
+    simulated = {(name, way) for name, way in measured if way != "cpu"}
+    assert simulated == {
+        ("constant-attention networks", "blocks"),
+        ("clustering heads", "blocks"),
+        ("particles", "simulator"),
+    }
+    assert compared == simulated
     assert {name for name, _ in measured} == set(gpu_check.SMALL_CASES)
     for row in content["speeds"]:
         assert row["rate"] > 0

@@ -20,7 +20,8 @@ SMALL = (ModularSettings(), SparseSettings())
 @pytest.fixture(autouse=True)
 def device_of_16_cores(monkeypatch):
     """A machine with a CUDA device and numba-cuda."""
-    monkeypatch.setattr(system, "cuda_is_available", lambda: True)
+    for name in ("cuda_is_available", "numba_finds_cuda"):
+        monkeypatch.setattr(system, name, lambda: True)
     monkeypatch.setattr(system.os, "cpu_count", lambda: 16)
     monkeypatch.setattr(system, "numba_cuda_is_installed", lambda: True)
 
@@ -52,7 +53,8 @@ def test_small_ensembles_stay_on_the_cpu():
     assert choice(ModularSettings(), runs=10_000) == ("cuda", "blocks")
     assert choice(SparseSettings(), runs=100) == ("cuda", "blocks")
     assert choice(TransformerSettings(), runs=1) == ("cuda", "")
-    assert choice(ParticleSettings(), runs=1) == ("cpu", "")
+    assert choice(ParticleSettings(), runs=100) == ("cpu", "")
+    assert choice(ParticleSettings(), runs=100_000) == ("cuda", "")
 
 
 def test_without_numba_cuda_torch_computes(monkeypatch):
@@ -69,6 +71,39 @@ def test_a_network_that_does_not_fit_into_a_block_is_computed_with_torch():
         assert choice(settings, "cuda") == ("cuda", "torch")
         with pytest.raises(SettingsError, match="does not fit into the shared memory"):
             choice(settings, "cuda", backend="blocks")
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            ParticleSettings(n=199),
+            "fast sums are computed on a CPU, and --method direct",
+        ),
+        (
+            ParticleSettings(n=3000, method="direct"),
+            "do not fit into the shared memory",
+        ),
+    ],
+)
+def test_particles_that_a_device_cannot_compute_stay_on_the_cpu(settings, reason):
+    assert choice(settings, runs=10_000) == ("cpu", "")
+    with pytest.raises(SettingsError, match=f"device: found cuda, allowed .*{reason}"):
+        choice(settings, "cuda")
+    with pytest.raises(SettingsError, match=reason):
+        system.SYSTEM_KINDS["particles"].check_device(settings, "cuda")
+
+
+def test_particles_need_numba_cuda_and_no_torch(monkeypatch):
+    monkeypatch.setattr(system, "cuda_is_available", lambda: 1 / 0)
+    assert choice(ParticleSettings(), "cuda") == ("cuda", "")
+    monkeypatch.setattr(system, "numba_finds_cuda", lambda: False)
+    assert choice(ParticleSettings(), runs=100_000) == ("cpu", "")
+    with pytest.raises(SettingsError, match="numba-cuda finds no CUDA device here"):
+        choice(ParticleSettings(), "cuda")
+    monkeypatch.setattr(system, "numba_cuda_is_installed", lambda: False)
+    with pytest.raises(SettingsError, match="numba-cuda is not installed; pip install"):
+        choice(ParticleSettings(), "cuda")
 
 
 def test_a_backend_selects_its_device():

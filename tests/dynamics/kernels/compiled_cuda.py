@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -180,13 +181,16 @@ def main(words):
     )
     synchronize = mock.patch.object(cuda, "synchronize", lambda: None)
     with device, to_device, synchronize:
-        cases = [(train, COMPILED), (advance, PARTICLES)]
-        for compute, name, settings in (
-            (compute, *case) for compute, named in cases for case in named.items()
-        ):
+        cases = {
+            **{name: partial(train, settings) for name, settings in COMPILED.items()},
+            **{
+                name: partial(advance, settings) for name, settings in PARTICLES.items()
+            },
+        }
+        for name, compute in cases.items():
             if words and words[0] not in name:
                 continue
-            for kernel, ptx in ptx_of(launches_of(lambda: compute(settings))):
+            for kernel, ptx in ptx_of(launches_of(compute)):
                 counts = {
                     word: len(re.findall(re.escape(word), ptx))
                     for word in (

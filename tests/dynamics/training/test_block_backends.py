@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from dynamics import (
     ModularSettings,
     SparseSettings,
-    ensemble,
     replay,
     simulate,
     system,
@@ -246,8 +245,7 @@ def test_weights_that_are_not_finite_stay_so(s):
 def simulated_device(monkeypatch):
     """A CUDA device, which is Numba's simulator."""
     memory = property(lambda self: 2**30)
-    for module in (system, ensemble):
-        monkeypatch.setattr(module, "cuda_is_available", lambda: True)
+    monkeypatch.setattr(system, "cuda_is_available", lambda: True)
     monkeypatch.setattr(system, "numba_cuda_is_installed", lambda: True)
     monkeypatch.setattr(training_systems.TrainingSystem, "device_memory", memory)
     monkeypatch.setattr(training_systems, "resolve_device", lambda device, kind: device)
