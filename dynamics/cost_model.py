@@ -88,10 +88,11 @@ SPARSE_BLOCK_WORK = 2.5e-9
 measured: 3.5 microseconds for an update of VC's head."""
 
 PARTICLE_CORE_WORK = 1.5e-8
-"""Seconds of a core for two pair sums of eight runs under CA's law. Measured on a core
-that was not one of that host, and shared."""
+"""Seconds of a core for two pair sums of eight runs under CA's law, or for a pair sum and
+eight others of one run. Measured on a core that was not one of that host, and shared."""
 PARTICLE_LANES = 8
-"""Runs that a core advances together; `dynamics.kernels.simd.LANES_64`."""
+"""Lanes of a core; `dynamics.kernels.simd.LANES_64`. Each is a run, or a pair sum of one
+run, whose threads share its pair sums. Then each pair is visited twice."""
 PARTICLE_DEVICE_WORK = 5e-12
 """Seconds of the device for one pair sum and another one under CA's law, if all its
 multiprocessors compute. An estimate, not measured: 50 instructions, of float64."""
@@ -117,8 +118,9 @@ def device_seconds(
 
 def _cpu_seconds(s: Any, runs: int, cores: int) -> float:
     if isinstance(s, ParticleSettings):
-        parts = math.ceil(runs / PARTICLE_LANES / cores)
-        return PARTICLE_CORE_WORK * _pair_sums(s) ** 2 / 2 * parts
+        across = math.ceil(runs / PARTICLE_LANES / cores) / 2
+        within = runs / PARTICLE_LANES / cores
+        return PARTICLE_CORE_WORK * _pair_sums(s) ** 2 * min(across, within)
     blocks = math.ceil(runs / LANES)
     rounds = math.ceil(blocks / cores)
     if isinstance(s, ModularSettings):
