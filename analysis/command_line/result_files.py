@@ -65,7 +65,8 @@ def write_picture(options: PictureOptions, figure: FigureSource, out: Path) -> N
     with plots.choose_panels(options.panels) as choice:
         try:
             drawn = figure()
-        except SettingsError:
+        except SettingsError as error:
+            error.add_note(f"the result is in {out}")
             raise
         except Exception as error:
             words = f"the figure of {out} could not be drawn"
