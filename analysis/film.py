@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 import dynamics
 from analysis import panels, plots
 from analysis.command_line.panel_selection import (
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 _FORMATS = ("mp4", "gif")
 _MIN_FPS, _LAST_SECONDS, _MAX_MAP_PIXELS = 0.1, 0.5, 288
 _MAX_FRAMES = 600
-_MAX_FPS = 240
 _COLUMN_WIDTH, _MOST_COLUMNS = 240, 8
 _FPS, _GIF_FPS, _GIF_FRAMES, _GIF_WIDTH, _MAX_GIF_PANELS = 20.0, 10.0, 80, 480, 4
 _GIF_PANELS = (
@@ -95,7 +92,7 @@ class Options(PanelOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.fps is not None:
-            check_real("fps", self.fps, positive=True, up_to=_MAX_FPS)
+            check_real("fps", self.fps, positive=True, up_to=240)
             if self.fps < _MIN_FPS:
                 raise SettingsError("fps", self.fps, f"{_MIN_FPS:g} to 240")
         if self.duration is not None:
@@ -171,7 +168,7 @@ def main(options: Options) -> None:
     fps = options.fps or (_GIF_FPS if gif else _FPS)
     film, frames = _plan_film(options, scenes, fps, drop, gif)
     if options.duration is not None:
-        film, fps = _fit_duration(film, options.duration, fps)
+        film, fps = plots.fit_duration(film, options.duration, fps)
     if gif:  # a GIF counts hundredths of a second, at least 2
         fps = 100 / max(2, round(100 / fps))
     print(f"time        {frames}: {film.length} frames, {film.length / fps:.1f} s")
@@ -258,22 +255,6 @@ def _plan_film(
     if panels.compares_by_run_fraction(scenes):
         summary += "; runs with different units at the same fraction"
     return film, summary
-
-
-def _fit_duration(
-    film: FilmFrames, seconds: float, fps: float
-) -> tuple[FilmFrames, float]:
-    """The film with a duration, and its frames per second: frames are held for longer,
-    or there are more of them in a second. Raises SettingsError."""
-    length = max(1, round(seconds * fps))
-    if film.length <= length:
-        ends = np.round(np.cumsum(film.holds) * length / film.length).astype(np.int64)
-        return film._replace(holds=np.diff(ends, prepend=0)), fps
-    fps = film.length / seconds
-    if fps > _MAX_FPS:
-        allowed = f"at least {film.length / _MAX_FPS:.1f} for {film.length} frames"
-        raise SettingsError("duration", seconds, allowed)
-    return film, fps
 
 
 if __name__ == "__main__":

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis import output, plots
+from analysis import output, plots, structures
 from analysis.command_line.parsing import exit_on_settings_error, run_command
 from analysis.output.files import check_paths
 from analysis.panels.style import style_in_use
-from analysis.structures import add_structures
 from dynamics import sweeps
 from dynamics.settings import SETTINGS_CLASSES, import_external_systems
 from sims import command_line
@@ -96,7 +95,7 @@ def print_sweep(
     """Write the combined result with the structures of its runs, print its table and
     draw it."""
     folder = files[0].parent
-    result = add_structures(result, folder)
+    result = structures.add_structures(result, folder)
     output.write_result(result, out)
     axes = json.loads(result.attrs["swept"])
     rows = command_line.sweep_rows(result)

@@ -15,7 +15,7 @@ import dynamics
 from analysis import output, plots
 from analysis.command_line import analysis_command
 from analysis.output.tables import Column
-from dynamics.trajectory.schema import describe_variables
+from dynamics import trajectory as trajectory_format
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _with_descriptions(
         result = measure(analysis, trajectory)
         if not hasattr(result, "data_vars"):  # the command says what it must be
             return result
-        return describe_variables(result.copy())
+        return trajectory_format.describe_variables(result.copy())
 
     return measure_and_describe
 

@@ -10,6 +10,7 @@ from .drawing.film_encoder import film_size as film_size
 from .drawing.film_encoder import write_film as write_film
 from .drawing.film_timeline import EVENT_PACE as EVENT_PACE
 from .drawing.film_timeline import film_frames as film_frames
+from .drawing.film_timeline import fit_duration as fit_duration
 from .drawing.film_timeline import nearest_frame as nearest_frame
 from .drawing.film_timeline import simultaneous_frames as simultaneous_frames
 from .drawing.panel_grid import PanelGrid as PanelGrid

@@ -19,6 +19,7 @@ from .schema import DIVERGED as DIVERGED
 from .schema import DONE as DONE
 from .schema import RUNNING as RUNNING
 from .schema import VARIABLES as VARIABLES
+from .schema import describe_variables as describe_variables
 from .schema import read_settings as read_settings
 from .schema import validate_trajectory as validate_trajectory
 from .selection import Selection as Selection

@@ -21,6 +21,9 @@ EVENT_PACE, PLATEAU_PACE = 4.0, 1 / 3
 """Time for which a recorded frame near a drop, rise or spike is shown, and one in a
 plateau, relative to others."""
 
+MAX_FPS = 240
+"""Most frames per second of a film."""
+
 _FRAMES_BESIDE_EVENT = 2
 """Number of recorded frames before and after an event that are shown equally long."""
 
@@ -89,6 +92,22 @@ def film_frames(
         holds = np.ones(len(chosen), np.int64)
     holds[-1] = max(holds[-1], last)
     return FilmFrames(frames[chosen], holds, every)
+
+
+def fit_duration(
+    film: FilmFrames, seconds: float, fps: float
+) -> tuple[FilmFrames, float]:
+    """The film with a duration, and its frames per second: frames are held for longer,
+    or there are more of them in a second. Raises SettingsError."""
+    length = max(1, round(seconds * fps))
+    if film.length <= length:
+        ends = np.round(np.cumsum(film.holds) * length / film.length).astype(np.int64)
+        return film._replace(holds=np.diff(ends, prepend=0)), fps
+    fps = film.length / seconds
+    if fps > MAX_FPS:
+        allowed = f"at least {film.length / MAX_FPS:.1f} for {film.length} frames"
+        raise SettingsError("duration", seconds, allowed)
+    return film, fps
 
 
 def _frames_by_events(paces: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
