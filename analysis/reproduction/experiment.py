@@ -240,4 +240,4 @@ def training_pairs_of_runs(trajectory: xr.Dataset) -> np.ndarray:
     seeds = trajectory["seed"].values
     chosen = modular_training_mask(settings, seeds)  # type: ignore[arg-type]
     pairs = np.broadcast_to(all_pairs(settings.modulus), (*chosen.shape, 2))
-    return pairs[chosen].reshape(len(seeds), -1, 2)
+    return pairs[chosen].reshape(len(seeds), settings.train_pairs, 2)  # type: ignore[attr-defined]

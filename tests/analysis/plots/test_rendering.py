@@ -285,7 +285,7 @@ def test_frames(line, run_command, monkeypatch):
 def test_frames_of_films(line, run_command, monkeypatch):
     found = []
 
-    def check(grid, film, path, fps):
+    def check(grid, film, path, fps, size):
         for frames in film.frames[[0, len(film.frames) // 2, -1]].tolist():
             scenes = zip(grid.scenes, frames, strict=True)
             grid.show(frames, [scene.arrays([frame]) for scene, frame in scenes])
