@@ -92,9 +92,10 @@ class Options(PanelOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.fps is not None:
-            check_real("fps", self.fps, positive=True, up_to=240)
+            check_real("fps", self.fps, positive=True, up_to=plots.MAX_FPS)
             if self.fps < _MIN_FPS:
-                raise SettingsError("fps", self.fps, f"{_MIN_FPS:g} to 240")
+                allowed = f"{_MIN_FPS:g} to {plots.MAX_FPS}"
+                raise SettingsError("fps", self.fps, allowed)
         if self.duration is not None:
             check_real("duration", self.duration, positive=True, up_to=3600)
         aspect_ratio(self.aspect)
@@ -173,10 +174,12 @@ def main(options: Options) -> None:
         fps = 100 / max(2, round(100 / fps))
     print(f"time        {frames}: {film.length} frames, {film.length / fps:.1f} s")
     columns, leading = (options.columns, []) if gif else layout[:2]
-    grid = plots.PanelGrid(scenes, names, columns, layout.width, leading, even=True)
     ratio = aspect_ratio(options.aspect)
     if ratio and options.columns is None and options.width is None:
         grid = _grid_of_aspect(scenes, names, leading, ratio)
+    else:
+        width = layout.width
+        grid = plots.PanelGrid(scenes, names, columns, width, leading, even=True)
     canvas = plots.film_size(grid, ratio)
     write_film(grid, film, out, fps, size=canvas)
     size = f"{canvas[0]} x {canvas[1]}, {out.stat().st_size / 1e6:.2g} MB"

@@ -71,7 +71,7 @@ class Case(NamedTuple):
     """Other settings with which the device computes, as it has no fast sums"""
 
     def settings_of(self, way: "Way") -> Settings:
-        """The settings with which the case is computed in one way."""
+        """The settings of the case on the device of a way of computing."""
         if way.device == "cpu" or self.on_device is None:
             return self.settings
         return self.on_device

@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 
 def is_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
+    """Whether this process runs the cells of a Jupyter notebook."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"

@@ -231,10 +231,12 @@ class SystemKind:
     backends: tuple[str, ...] = ()
     """Backends on a CPU, if there is a choice."""
     cuda_backends: tuple[str, ...] = ()
-    """Backends on a CUDA device, if there is a choice."""
+    """Names of the backends that can be chosen on a CUDA device; empty if there is
+    only one."""
 
     def backends_on(self, device: str) -> tuple[str, ...]:
-        """Backends on a kind of device, if there is a choice."""
+        """Names of the backends that can be chosen on a kind of device; empty if there
+        is only one."""
         return self.backends if device == "cpu" else self.cuda_backends
 
     def version(self, settings: Any) -> int:

@@ -45,12 +45,10 @@ def main(options: Any) -> None:
     computed = sweeps.compute_missing_points(
         design, ensembles.scheduler, part=ensembles.part
     )
-    if ensembles.part is not None:
-        missing = len(sweeps.missing_points(design))
-        if missing:
-            print_part(ensembles, files, computed, missing)
-            return
-    print_sweep(sweeps.combine_points(design), ensembles, files, computed, out)
+    if ensembles.part is not None and (missing := sweeps.missing_points(design)):
+        print_part(ensembles, files, computed, len(missing))
+    else:
+        print_sweep(sweeps.combine_points(design), ensembles, files, computed, out)
 
 
 def sweep_script(script: Any, options: Any) -> None:
@@ -64,12 +62,10 @@ def sweep_script(script: Any, options: Any) -> None:
     computed = sweeps.compute_missing_runs(
         design, trainings.scheduler, part=trainings.part
     )
-    if trainings.part is not None:
-        missing = len(sweeps.missing_runs(design))
-        if missing:
-            print_part(trainings, files, computed, missing)
-            return
-    print_sweep(sweeps.combine_runs(design), trainings, files, computed, out)
+    if trainings.part is not None and (missing := sweeps.missing_runs(design)):
+        print_part(trainings, files, computed, len(missing))
+    else:
+        print_sweep(sweeps.combine_runs(design), trainings, files, computed, out)
 
 
 def print_part(

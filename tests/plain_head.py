@@ -93,8 +93,8 @@ class Run(PlainRun):
         return self.named
 
     def update(self, step: int) -> float:
-        """Make the update of a step. GELU and tanh have no threshold, from which the
-        distance is infinite."""
+        """Apply the update of a step; return an infinite distance from thresholds, which
+        GELU and tanh do not have."""
         epoch, batch = divmod(step, self.s.epoch_steps)
         order = epoch_orders(np.array([self.seed]), epoch, self.s.data)[0]
         items = order[batch * self.s.batch :][: self.s.batch]

@@ -103,8 +103,8 @@ class ParticlesPage(LivePage):
     token: Select
     """Control of the chosen particle."""
     law_line: Div
-    """Text that names the forces of a law other than CA's, and the constants that have no
-    control."""
+    """Text about a law other than CA's: the names of its forces, and the constants
+    that have no control on the page."""
     plot: LivePanel
     """Panel of the embedding."""
     dense: bool

@@ -307,7 +307,7 @@ _COMMENTS = {
     "plane_r_squared": "R² of the law's fields, in the plane of a frequency",
     "plane_renamed_r_squared": "R² with renamed tokens, in the plane of a frequency",
 }
-"""What the variables of `audit_forces` are."""
+"""The meanings of the variables in the result of `audit_forces`."""
 
 
 def _dims(name: str) -> tuple[str, ...]:

@@ -35,8 +35,8 @@ def labelled(
 
 
 def with_comments(result: xr.Dataset, comments: Mapping[str, str]) -> xr.Dataset:
-    """The result whose variables have these comments, by name, and all descriptions of
-    `describe_variables`."""
+    """A copy of a result with comments, given by the names of variables, and with what
+    else `describe_variables` adds."""
     result = result.copy()
     for name, comment in comments.items():
         if name in result.variables:

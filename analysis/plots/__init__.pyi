@@ -9,6 +9,7 @@ from .drawing.film_encoder import film_run as film_run
 from .drawing.film_encoder import film_size as film_size
 from .drawing.film_encoder import write_film as write_film
 from .drawing.film_timeline import EVENT_PACE as EVENT_PACE
+from .drawing.film_timeline import MAX_FPS as MAX_FPS
 from .drawing.film_timeline import film_frames as film_frames
 from .drawing.film_timeline import fit_duration as fit_duration
 from .drawing.film_timeline import nearest_frame as nearest_frame

@@ -127,7 +127,7 @@ def shrink_to_axes(legend: Legend) -> None:
 
 
 def set_columns(legend: Legend, columns: int) -> None:
-    """Arrange the entries of a legend in columns."""
+    """Draw the entries of a legend in a number of columns."""
     drawn: Any = legend
     labels = [text.get_text() for text in drawn.get_texts()]
     sizes = [text.get_fontsize() for text in drawn.get_texts()]

@@ -1,4 +1,4 @@
-"""Ticks of logarithmic axes: numbers that people read, of which none overlap."""
+"""Ticks of logarithmic axes, with labels such as 0.5 and 200 that do not overlap."""
 
 from __future__ import annotations
 

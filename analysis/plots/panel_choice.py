@@ -15,7 +15,7 @@ class PanelChoice:
     """The panels that are asked for, and those of the figures that are drawn."""
 
     names: tuple[str, ...] = ()
-    """Names of panels; none for the default."""
+    """Names of the panels that are asked for; empty for the default panels."""
     drawn: tuple[str, ...] = ()
     """Names of the panels of the last figure."""
     left_out: tuple[str, ...] = ()
@@ -39,8 +39,8 @@ _CHOICE: ContextVar[PanelChoice | None] = ContextVar("panels", default=None)
 
 @contextmanager
 def choose_panels(names: Sequence[str] = ()) -> Iterator[PanelChoice]:
-    """Let figures in a `with` block have the panels with these names only; without
-    names, those that they have by default."""
+    """Draw only the panels with these names in the figures of a `with` block; without
+    names, draw the default panels of each figure."""
     choice = PanelChoice(tuple(names))
     token = _CHOICE.set(choice)
     try:
@@ -50,9 +50,10 @@ def choose_panels(names: Sequence[str] = ()) -> Iterator[PanelChoice]:
 
 
 def panels_to_draw(names: Sequence[str], default: Sequence[str]) -> set[str]:
-    """The names of the panels of a figure that are drawn. names: of all its panels, in
-    their order; default: of those that are drawn if none are asked for. Raises
-    SettingsError."""
+    """The names of the panels that a figure draws.
+
+    names: of all its panels, in their order. default: of the panels that it draws if
+    none are asked for. Raises SettingsError if it has no panel of a name."""
     choice = _CHOICE.get() or PanelChoice()
     every = tuple(dict.fromkeys(names))
     for name in choice.names:

@@ -84,7 +84,8 @@ def _name_of(column: Column) -> str:
 def _plot_maps(
     table: pd.DataFrame, swept: Sequence[str], column: Column, title: str
 ) -> Figure:
-    """A map of a measure over two settings, and one of the width of its intervals."""
+    """Two maps over two settings: of a measure, and of the width of its 95%
+    intervals."""
     x, y = sorted(swept, key=lambda name: table[name].nunique(), reverse=True)
     width = table[f"{column.name}_high"] - table[f"{column.name}_low"]
     figure, panels = new_panels([2, 2], title, height=1.2)

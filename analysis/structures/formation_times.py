@@ -296,8 +296,10 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
 
 
 def _frames_to_the_end(trajectory: xr.Dataset, frames: np.ndarray) -> np.ndarray:
-    """Which of some frames are valid, (run, frame) bool; for a run that has stopped, with
-    the first one that repeats the frame where it stopped."""
+    """Which of some frames belong to each run, (run, frame) bool.
+
+    A run that has stopped at a condition includes the first frame after its end, which
+    repeats the frame where it stopped."""
     valid = valid_frames(trajectory, frames).values
     later = np.pad(valid, ((0, 0), (1, 0)), constant_values=True)[:, :-1]
     stopped = stopped_runs(trajectory).values

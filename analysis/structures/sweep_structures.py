@@ -31,7 +31,8 @@ SWEEP_STRUCTURES = {
         " for others",
     ),
 }
-"""The variables that `add_structures` adds: a name for axes, and their meaning."""
+"""The variables that `add_structures` adds: the label of an axis, and the meaning, of
+each."""
 
 
 def add_structures(result: xr.Dataset, folder: str | Path = RUNS_FOLDER) -> xr.Dataset:

@@ -157,16 +157,12 @@ class DeviceParticles:
             if noise is None
             else np.ascontiguousarray(noise.reshape(runs, steps, -1))
         )
+        arrays = (positions, forces, rows, displacements)
         has_noise = int(noise is not None)
+        in_blocks = self.runs_in_blocks(runs)
+        advance = self._advance_in_blocks if in_blocks else self._advance_in_memory
         try:
-            if self.runs_in_blocks(runs):
-                self._advance_in_blocks(
-                    positions, forces, rows, displacements, has_noise, steps
-                )
-            else:
-                self._advance_in_memory(
-                    positions, forces, rows, displacements, has_noise, steps
-                )
+            advance(arrays, has_noise, steps)
         except NumbaError as error:
             reason = str(error).strip().splitlines()[0]
             allowed = f"cpu: the forces cannot be compiled for it ({reason})"
@@ -203,37 +199,27 @@ class DeviceParticles:
         )
 
     def _advance_in_blocks(
-        self,
-        positions: Any,
-        forces: Any,
-        rows: Any,
-        noise: Any,
-        has_noise: int,
-        steps: int,
+        self, arrays: tuple[Any, ...], has_noise: int, steps: int
     ) -> None:
-        """Advance each run in a block of its own."""
-        runs = len(positions)
+        """Advance each run in a block of its own. arrays: positions, forces, the rows of
+        `track`, and displacements by noise, of all runs."""
+        runs = len(arrays[0])
         unused = cuda.to_device(np.zeros((runs, 1)))
 
         def launch(begin: int, count: int) -> None:
             span = (has_noise, begin, count if steps else 0)
-            arrays = (positions, forces, rows, noise)
             self._move(self.block_mover, runs, arrays, span, unused, unused)
 
         self.launches.run(launch, max(1, steps))
 
     def _advance_in_memory(
-        self,
-        positions: Any,
-        forces: Any,
-        rows: Any,
-        noise: Any,
-        has_noise: int,
-        steps: int,
+        self, arrays: tuple[Any, ...], has_noise: int, steps: int
     ) -> None:
-        """Advance some runs at a time, each by many blocks."""
+        """Advance some runs at a time, each by many blocks. arrays: as of
+        `_advance_in_blocks`."""
         plan = self.in_memory
-        together = min(len(positions), runs_together(plan.pairs))
+        count = len(arrays[0])
+        together = min(count, runs_together(plan.pairs))
         sums, units, fields, magnitudes = (
             cuda.to_device(np.zeros((together, max(1, plan.pairs * columns))))
             for columns in (
@@ -244,19 +230,17 @@ class DeviceParticles:
             )
         )
         parts = max(1, -(-plan.pairs // plan.threads))
-        for first in range(0, len(positions), together):
-            last = min(first + together, len(positions))
+        for first in range(0, count, together):
+            last = min(first + together, count)
             runs = last - first
-            arrays = tuple(
-                array[first:last] for array in (positions, forces, rows, noise)
-            )
+            some = tuple(array[first:last] for array in arrays)
 
             def launch(
-                begin: int, count: int, runs: int = runs, arrays: Any = arrays
+                begin: int, count: int, runs: int = runs, some: Any = some
             ) -> None:
                 for step in range(begin, begin + count):
                     self.pair_sums.launch(
-                        runs * parts, arrays[0], *self.tokens, sums, units, parts
+                        runs * parts, some[0], *self.tokens, sums, units, parts
                     )
                     self.pair_fields.launch(
                         runs * parts,
@@ -269,7 +253,7 @@ class DeviceParticles:
                         parts,
                     )
                     span = (has_noise, step, min(1, steps))
-                    self._move(self.mover, runs, arrays, span, fields, magnitudes)
+                    self._move(self.mover, runs, some, span, fields, magnitudes)
 
             self.launches.run(launch, max(1, steps))
 

@@ -32,6 +32,7 @@ from dynamics.particles.integrator import (
     FORCE_NORM,
     LAST_STEP,
     MOVE_NORM,
+    NOT_DIVERGED,
     TRACK_ROWS,
     IntegratorParameters,
     advance_kernel,
@@ -260,7 +261,7 @@ class ParticleSystem:
         total = np.zeros_like(embedding, dtype=np.float64)
         for _ in range(steps):
             track = np.zeros((TRACK_ROWS, len(embedding)))
-            track[0] = 1  # running
+            track[NOT_DIVERGED] = 1
             embedding, force = self._run_kernel(embedding, 1, track, None)
             total += force.reshape(embedding.shape)
         return total / steps

@@ -50,6 +50,7 @@ from dynamics.training.minibatches import (
 )
 from dynamics.training.modular_backends import (
     exact_modular_scores,
+    split_means,
     split_pair_counts,
 )
 from dynamics.training.sparse_backends import (
@@ -162,11 +163,10 @@ class ModularBlockBackend(BlockBackend):
         assert plan is not None
         self.network: ConstantAttention = network
         self.counts = split_pair_counts(s, seeds)
-        self.totals = self.counts.sum(axis=1)  # (run, split)
         pair_weights = self.counts[..., 0] / s.train_pairs
         self.pair_weights = cuda.to_device(pair_weights.astype(np.float32))
         tokens = np.ascontiguousarray(all_pairs(s.n).T, np.int32)
-        self.pairs = [cuda.to_device(each) for each in tokens]
+        self.pairs = [cuda.to_device(places) for places in tokens]
         self.per_pair = [device_rows(self.runs, s.pairs) for _ in range(3)]
         self.trainer, self.scorer = (
             BlockLauncher(kernel, plan.threads, plan.shared_bytes)
@@ -193,11 +193,7 @@ class ModularBlockBackend(BlockBackend):
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
         self.scorer.launch(self.runs, self.device_weights, *self.pairs, *self.per_pair)
         per_pair = pair_scores(*(values.copy_to_host() for values in self.per_pair))
-        loss, accuracy = (
-            (values[..., None] * self.counts).sum(axis=1) / self.totals
-            for values in per_pair
-        )
-        return loss, accuracy
+        return split_means(per_pair, self.counts)
 
     def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return exact_modular_scores(

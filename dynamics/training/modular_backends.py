@@ -2,6 +2,7 @@
 at every step."""
 
 import threading
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,18 @@ def split_pair_counts(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
     )
 
 
+def split_means(
+    per_pair: Iterable[np.ndarray], counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean loss and accuracy over the pairs of each split, (run, split) both, from those
+    of each pair (run, pair) and the `split_pair_counts`."""
+    totals = counts.sum(axis=1)
+    loss, accuracy = (
+        (values[..., None] * counts).sum(axis=1) / totals for values in per_pair
+    )
+    return loss, accuracy
+
+
 def exact_modular_scores(
     network: ConstantAttention, rows: np.ndarray, counts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -71,7 +84,6 @@ class ModularSimdBackend(SimdBackend):
         self.pairs = pair_quads(s.n)
         self.layout = modular_layout(s)
         self.counts = split_pair_counts(s, seeds)
-        self.totals = self.counts.sum(axis=1)  # (run, split)
         padded = np.zeros((self.runs, self.pairs.first.size), np.float32)
         padded[:, : s.pairs] = self.counts[..., 0] / s.train_pairs
         self.pair_weights = to_lanes(padded)
@@ -96,11 +108,7 @@ class ModularSimdBackend(SimdBackend):
         per_pair = modular_scores(
             self.memory.weights, self.layout, self.pairs, self.runs
         )
-        loss, accuracy = (
-            (values[..., None] * self.counts).sum(axis=1) / self.totals
-            for values in per_pair
-        )
-        return loss, accuracy
+        return split_means(per_pair, self.counts)
 
     def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return exact_modular_scores(

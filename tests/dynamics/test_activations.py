@@ -101,7 +101,8 @@ def gradient_of_modules(kind, settings, weights, run):
 @EACH
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_of_every_backend_are_those_of_plain_modules(backend, name):
-    """Their norms; directions of the transformer's are compared in its own tests."""
+    """Compares norms of the gradients. The tests of the transformer compare the
+    directions of its gradient."""
     kind = backend.split()[0]
     settings = dataclasses.replace(SETTINGS[kind], activation=name)
     network, engine = NETWORKS[kind](settings), BACKENDS[backend](settings)

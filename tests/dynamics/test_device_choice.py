@@ -115,7 +115,8 @@ def test_a_backend_selects_its_device():
 
 
 def test_files_keep_their_names():
-    """Those of a CPU, and those of a device with torch, which had no other backend."""
+    """Names are as they were before there was a choice of backends: for files of a CPU,
+    and for files that torch computed on a CUDA device."""
     names = {
         ("modular", "cpu", "auto"): "ff218fc05954",
         ("modular", "cuda", "torch"): "700c5ef01fc1",

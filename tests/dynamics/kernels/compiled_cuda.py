@@ -124,7 +124,7 @@ def ptx_of(launches):
 
 
 def launches_of(compute):
-    """Kernels with the arguments with which a function launches them."""
+    """The kernels that a function launches, each with its arguments."""
     launches = []
 
     def launch(launcher, blocks, *arguments):
