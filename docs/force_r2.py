@@ -3,7 +3,7 @@ and of the fitted pair law at three moments.
 
 python docs/force_r2.py
 
-The numbers are in pictures/force-r2.csv: means over runs with half-widths of 95% intervals.
+The numbers are in force-r2.csv: means over runs with half-widths of 95% intervals.
 `analysis.audit` and `analysis.pair_law` measure them; see analyses/audit.md."""
 
 from pathlib import Path
@@ -13,7 +13,8 @@ import pandas as pd
 
 from analysis import plots
 
-PICTURES = Path(__file__).parent / "pictures"
+NUMBERS = Path(__file__).parent / "force-r2.csv"
+PICTURE = Path("runs/force-r2.png")
 MOMENTS = ("test accuracy .5", "test accuracy .9", "end")
 SPACES = ("whole space", "planes of the key frequencies")
 SHIFT = {"four fields": -0.16, "pair law": 0.16}
@@ -60,6 +61,6 @@ def draw_panel(axes: plt.Axes, rows: pd.DataFrame, places: dict) -> None:
 
 
 if __name__ == "__main__":
-    figure = draw_figure(pd.read_csv(PICTURES / "force-r2.csv"))
-    plots.save_figure(figure, PICTURES / "force-r2.png")
-    print("picture", PICTURES / "force-r2.png")
+    PICTURE.parent.mkdir(exist_ok=True)
+    plots.save_figure(draw_figure(pd.read_csv(NUMBERS)), PICTURE)
+    print(f"picture     {PICTURE}")
