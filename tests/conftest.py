@@ -4,6 +4,7 @@ import gc
 import importlib
 import multiprocessing
 import os
+import random
 import signal
 import sys
 from multiprocessing import forkserver
@@ -50,6 +51,16 @@ def pytest_configure(config):
         os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
     if not config.option.markexpr:
         settings.load_profile("thorough")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """The global generators start each test in the same state, so that a model without
+    a seed is the same whatever tests came before."""
+    random.seed(0)
+    np.random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 def pytest_collection_finish():

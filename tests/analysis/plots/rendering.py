@@ -75,10 +75,10 @@ def _covered_data(axes: Axes) -> Iterator[str]:
         return
     points = [np.empty((0, 2))]
     for line in axes.lines:
-        path = line.get_path()
+        path = line.get_transform().transform_path(line.get_path())
         if line.get_linestyle() != "None" and len(path.vertices) > 1:
-            path = path.interpolated(20)
-        points.append(line.get_transform().transform(path.vertices))
+            path = path.interpolated(20)  # straight on the screen, also if log
+        points.append(path.vertices)
     for item in axes.collections:
         offsets = np.ma.getdata(item.get_offsets())
         if len(offsets) > 1:
