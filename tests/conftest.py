@@ -4,7 +4,6 @@ import gc
 import importlib
 import multiprocessing
 import os
-import random
 import signal
 import sys
 from multiprocessing import forkserver
@@ -55,10 +54,8 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup():
-    """The global generators start each test in the same state, so that a model without
-    a seed is the same whatever tests came before."""
-    random.seed(0)
-    np.random.seed(0)
+    """torch's global generator starts each test in the same state, so that a model
+    without a seed is the same whatever tests came before."""
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
 
