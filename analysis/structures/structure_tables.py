@@ -32,14 +32,17 @@ from analysis.structures.circles_and_grids import (
     is_circle,
     summarise_structures,
 )
+from analysis.structures.ensemble_ends import (
+    EnsembleEnds,
+    ends_of_trajectory,
+    left_out,
+    simulate_ends,
+)
 from analysis.structures.printed_tables import TABLE_1, TABLE_2, PrintedRow
-from dynamics.branching import final_embedding
 from dynamics.ensemble import Ensemble
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 from dynamics.settings_text import EXPRESSIONS
 from dynamics.trajectory.diverged import count_diverged
-from dynamics.trajectory.reader import run_indices
-from dynamics.trajectory.schema import read_settings
 
 SettingsT = TypeVar("SettingsT", ModularSettings, ParticleSettings)
 
@@ -103,19 +106,6 @@ TABLES = {
 accuracy are those of the runs that are no circle."""
 
 
-def end_accuracy(trajectory: xr.Dataset, seeds: np.ndarray) -> np.ndarray:
-    """Validation accuracy at the last step of the runs with these seeds, (run,); NaN
-    without a validation split."""
-    if "validation" not in trajectory["split"].values:
-        return np.full(len(seeds), np.nan)
-    last = (
-        trajectory["accuracy"]
-        .sel(split="validation")
-        .isel(step=-1, run=run_indices(trajectory, seeds))
-    )
-    return last.values.astype(np.float64)
-
-
 def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
     """Columns of table 1 from final embeddings (run, token, axis) and validation
     accuracies (run,), which may be NaN.
@@ -163,13 +153,14 @@ def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
 
     The paper's numbers stand beside it if the table has a row for the settings.
     """
-    settings = read_settings(trajectory)
-    ends = final_embedding(trajectory)
-    printed = printed_row(settings, int(trajectory["step"][-1]))
+    return _row_of_ends(ends_of_trajectory(trajectory))
+
+
+def _row_of_ends(ends: EnsembleEnds) -> dict[str, Any]:
+    settings = ends.settings
+    printed = printed_row(settings, ends.steps)
     if isinstance(settings, ModularSettings):
-        columns = network_columns(
-            ends.values, end_accuracy(trajectory, ends["seed"].values)
-        )
+        columns = network_columns(ends.embedding, ends.accuracy)
         compared = [
             "circle_accuracy_percent",
             "other_accuracy_percent",
@@ -177,7 +168,7 @@ def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
             "correlation",
         ]
     else:
-        columns = structure_columns(ends.values)
+        columns = structure_columns(ends.embedding)
         compared = ["imperfections"]
     name = TABLES[settings.system].setting
     paper = {
@@ -204,16 +195,50 @@ def printed_row(settings: Any, steps: int) -> PrintedRow | None:
     return table.printed.get(getattr(settings, table.setting))
 
 
+def table_rows(
+    settings: SettingsT,
+    runs: int,
+    seed: int,
+    epochs: int | None,
+    device: str,
+    log: TextIO,
+) -> list[dict[str, Any]]:
+    """The rows of the table of a system from ensembles of any size, which are simulated
+    or found in runs/, see `simulate_ends`.
+
+    Raises SettingsError if the setting of the rows has a value other than the default,
+    and as `simulate` does."""
+    ensembles = _row_ensembles(settings, runs, seed, epochs, device)
+    return [
+        _row_of_ends(simulate_ends(ensemble, _row_label(row), log))
+        for row, ensemble in ensembles
+    ]
+
+
 def table_ensembles(
     settings: SettingsT, runs: int, seed: int, epochs: int | None, log: TextIO
 ) -> Iterator[tuple[SettingsT, xr.Dataset]]:
     """Simulate an ensemble for each row of the table of a system, or find it in runs/;
     print its file to `log`.
 
-    Returns settings and trajectories.
+    Returns settings and trajectories. Raises as `table_rows` does."""
+    for row, ensemble in _row_ensembles(settings, runs, seed, epochs, "auto"):
+        trajectory = ensemble.simulate(ensemble.path)
+        files = f"{ensemble.path}{left_out(count_diverged(trajectory))}"
+        print(f"{_row_label(row)}: {files}", file=log)
+        yield row, trajectory
 
-    Raises SettingsError if the setting of the rows has a value other than the default,
-    and as `simulate` does."""
+
+def _row_label(settings: ModularSettings | ParticleSettings) -> str:
+    """The setting of a row and its value."""
+    table = TABLES[settings.system]
+    return f"{table.label} = {getattr(settings, table.setting):g}"
+
+
+def _row_ensembles(
+    settings: SettingsT, runs: int, seed: int, epochs: int | None, device: str
+) -> list[tuple[SettingsT, Ensemble]]:
+    """The settings and the ensembles of the rows of the table of a system."""
     table = TABLES[settings.system]
     result = getattr(settings, table.setting)
     values = [f"{value:g}" for value in table.printed]
@@ -223,15 +248,13 @@ def table_ensembles(
             f" {values[-1]}"
         )
         raise SettingsError(table.setting, result, allowed)
-    for value in table.printed:
-        row_settings = dataclasses.replace(settings, **{table.setting: value})  # type: ignore[arg-type]
-        ensemble = Ensemble(row_settings, runs, seed, steps=epochs)
-        path = ensemble.path
-        trajectory = ensemble.simulate(path)
-        diverged = count_diverged(trajectory)
-        left_out = f", {diverged} runs diverged and left out" if diverged else ""
-        print(f"{table.label} = {value:g}: {path}{left_out}", file=log)
-        yield row_settings, trajectory
+    rows = [
+        dataclasses.replace(settings, **{table.setting: value})  # type: ignore[arg-type]
+        for value in table.printed
+    ]
+    return [
+        (row, Ensemble(row, runs, seed, steps=epochs, device=device)) for row in rows
+    ]
 
 
 def print_ca_table(rows: Sequence[Mapping[str, Any]], csv: Path | None) -> None:

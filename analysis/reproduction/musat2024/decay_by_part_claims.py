@@ -19,7 +19,7 @@ from analysis.reproduction.experiment import (
     measure_ensembles,
 )
 from analysis.reproduction.musat2024.end_states import END_STATE, end_state
-from analysis.structures.structure_tables import end_accuracy
+from analysis.structures.ensemble_ends import end_accuracy
 from dynamics.settings import ModularSettings
 
 PARTS = {

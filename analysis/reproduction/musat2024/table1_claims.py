@@ -25,9 +25,9 @@ from analysis.reproduction.experiment import (
 from analysis.reproduction.musat2024 import end_states, networks
 from analysis.reproduction.musat2024.end_states import DISTANCES, END_STATE, SHUFFLES
 from analysis.statistics.intervals import correlation_interval
+from analysis.structures.ensemble_ends import end_accuracy
 from analysis.structures.nearest_structures import GRID_SEARCH_STARTS
 from analysis.structures.printed_tables import TABLE_1 as PRINTED
-from analysis.structures.structure_tables import end_accuracy
 from dynamics.settings import ModularSettings
 
 QUANTITIES = {

@@ -2,11 +2,13 @@
 
 import csv
 import dataclasses
+import signal
 
 import numpy as np
 import pytest
 
 from analysis.statistics.intervals import mean_interval
+from analysis.structures import ensemble_ends
 from analysis.structures.circles_and_grids import count_imperfections
 from analysis.structures.printed_tables import TABLE_1, TABLE_2
 from analysis.structures.structure_tables import (
@@ -15,7 +17,8 @@ from analysis.structures.structure_tables import (
     print_ca_table,
     printed_row,
 )
-from dynamics import ModularSettings, ParticleSettings, simulate
+from dynamics import Ensemble, ModularSettings, ParticleSettings, simulate
+from dynamics.errors import Interrupted
 from tests.polygons import polygon
 
 
@@ -82,3 +85,29 @@ def test_columns_of_table_1(generator):
     np.testing.assert_allclose(result["correlation"], expected)
     assert result["correlation_low"] < expected < result["correlation_high"]
     assert np.isnan(network_columns(ends[:0], accuracy[:0])["correlation"])
+
+
+@pytest.mark.parametrize(
+    ("table", "words"), [("table1", ("--epochs", 30)), ("table2", ())]
+)
+def test_large_ensembles_in_portions_have_the_rows_of_one_trajectory(
+    table, words, typed, monkeypatch
+):
+    words = (f"analysis.paper {table}", "--runs", 7, "--n", 5, *words)
+    whole = typed(*words, "--csv", "-")[1]
+    monkeypatch.setattr(ensemble_ends, "PORTION", 3)
+    simulated = []
+    simulate_whole = Ensemble.simulate
+
+    def simulate_counted(ensemble, *arguments, **options):
+        if len(simulated) == 4:
+            raise Interrupted(signal.SIGINT, None, 0)
+        simulated.append((ensemble.runs, ensemble.seed))
+        return simulate_whole(ensemble, *arguments, **options)
+
+    monkeypatch.setattr(Ensemble, "simulate", simulate_counted)
+    code, output, _ = typed(*words)
+    assert (code, output.count(" of 7 runs")) == (130, 4)
+    assert simulated == [(3, 0), (3, 3), (1, 6), (3, 0)]
+    monkeypatch.setattr(Ensemble, "simulate", simulate_whole)
+    assert typed(*words, "--csv", "-")[1] == whole  # with the portions in runs/
