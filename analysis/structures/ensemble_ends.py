@@ -13,12 +13,13 @@ from typing import NamedTuple, TextIO
 import numpy as np
 import xarray as xr
 
-from analysis.output.results import check_result_path, labelled, write_result
+from analysis.output.results import labelled, write_result
 from dynamics.branching import final_embedding
 from dynamics.ensemble import Ensemble
+from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.settings import Settings
 from dynamics.trajectory.diverged import count_diverged
-from dynamics.trajectory.netcdf import NETCDF_LOCK
+from dynamics.trajectory.netcdf import NETCDF_LOCK, READ_ERRORS
 from dynamics.trajectory.reader import run_indices
 from dynamics.trajectory.schema import read_settings
 
@@ -69,7 +70,7 @@ def simulate_ends(ensemble: Ensemble, label: str, log: TextIO) -> EnsembleEnds:
 
     Its trajectory is simulated, or found in runs/. An ensemble of more than `PORTION`
     runs has no trajectory: the last frames of each portion are stored in runs/, or found
-    there, so that an interrupted computation continues with the next portion. The name of
+    there, so that an interrupted computation continues with its portion. The name of
     each file is printed to `log` after a label. Raises what `simulate` raises."""
     if ensemble.runs <= PORTION:
         ends = ends_of_trajectory(ensemble.simulate(ensemble.path))
@@ -111,20 +112,27 @@ def _portions(ensemble: Ensemble) -> Iterator[Ensemble]:
 def _portion_ends(portion: Ensemble) -> tuple[Path, EnsembleEnds]:
     """The file of the last frames of a portion, and these."""
     steps = portion.schedule.steps
-    what = {"result_of": "analysis.paper", "portion": f"{portion.path.stem}, {steps}"}
+    identity = {"result_of": "analysis.paper", "portion": f"{portion.path}, {steps}"}
     path = portion.path.with_name(f"ends-{portion.path.stem}-{steps}.nc")
-    check_result_path(path, what)
     if not path.exists():
-        ends = ends_of_trajectory(portion.simulate())
-        write_result(_dataset(ends).assign_attrs(what), path)
-    with NETCDF_LOCK, xr.open_dataset(path) as stored:
-        return path, EnsembleEnds(
-            portion.settings,
-            steps,
-            stored["embedding"].values,
-            stored["accuracy"].values,
-            int(stored["diverged"]),
-        )
+        try:
+            ends = ends_of_trajectory(portion.simulate())
+        except Interrupted as error:  # the portions before are stored
+            raise Interrupted(error.signum, path, error.step, error.steps) from error
+        write_result(_dataset(ends).assign_attrs(identity), path)
+    try:
+        with NETCDF_LOCK, xr.open_dataset(path) as stored:
+            if not identity.items() <= stored.attrs.items():
+                raise TrajectoryError(f"{path}: is of something else; remove it")
+            return path, EnsembleEnds(
+                portion.settings,
+                steps,
+                stored["embedding"].values,
+                stored["accuracy"].values,
+                int(stored["diverged"]),
+            )
+    except READ_ERRORS as error:
+        raise TrajectoryError(f"{path}: is damaged; remove it") from error
 
 
 def _dataset(ends: EnsembleEnds) -> xr.Dataset:

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,8 +107,14 @@ def test_large_ensembles_in_portions_have_the_rows_of_one_trajectory(
         return simulate_whole(ensemble, *arguments, **options)
 
     monkeypatch.setattr(Ensemble, "simulate", simulate_counted)
-    code, output, _ = typed(*words)
+    code, output, errors = typed(*words)
     assert (code, output.count(" of 7 runs")) == (130, 4)
+    assert "the same command continues" in errors
     assert simulated == [(3, 0), (3, 3), (1, 6), (3, 0)]
     monkeypatch.setattr(Ensemble, "simulate", simulate_whole)
     assert typed(*words, "--csv", "-")[1] == whole  # with the portions in runs/
+    portion = next(Path("runs").glob("ends-*.nc"))
+    portion.write_bytes(portion.read_bytes()[:-500])
+    code, _, errors = typed(*words)
+    assert code == 1
+    assert f"{portion}: is damaged" in errors
