@@ -30,8 +30,8 @@ NOT_FETCHED = ("blob", "data", "about", "file")
 """Schemes of addresses of which nothing is fetched from another machine."""
 DRAWN = "() => window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle"
 AXE = ROOT / ".browser/node_modules/axe-core/axe.min.js"
-LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-"""Levels A and AA of WCAG 2.2, in the words of axe-core."""
+LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+"""Levels A and AA of WCAG 2.2, and good practice, in the words of axe-core."""
 VIOLATIONS = """async (levels) => {
   const {violations} = await axe.run(document, {runOnly: {type: "tag", values: levels}})
   return violations.map(({id, nodes}) => `${id}: ${nodes.map((node) => node.html.slice(0, 200)).join(" | ")}`)

@@ -152,7 +152,7 @@ def panel_heading(panel: Panel) -> models.Div:
     If the panel shows another frame than the time bar, the script of the page says so
     in the element <em>."""
     title = html.escape(panel.title)
-    text = f'<h3 title="{title}">{title}</h3><p>{_caption(panel)}</p><em></em>'
+    text = f'<h2 title="{title}">{title}</h2><p>{_caption(panel)}</p><em></em>'
     if explanation := panel.explanation:
         text += (
             f'<details><summary aria-label="About: {title}">i</summary>{explanation}'

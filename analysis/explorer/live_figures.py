@@ -140,6 +140,8 @@ class LiveCharts:
     def __init__(self, charts: Sequence[Chart], unit: str) -> None:
         self.columns = ["x", *(name for chart in charts for name in chart.curves)]
         self.source = ColumnDataSource()
+        self.latest = ColumnDataSource()
+        """The last values, which are dots: a curve of one point is not visible."""
         self.clear()
         self.layout = panel_grid([self._chart(chart, unit) for chart in charts])
 
@@ -166,6 +168,7 @@ class LiveCharts:
         for (column, label), shade in zip(chart.curves.items(), rgb, strict=True):
             look: dict[str, Any] = {"line_color": to_hex(shade), "line_width": 1.6}
             plot.line("x", column, source=self.source, **look)
+            plot.scatter("x", column, source=self.latest, size=6, color=to_hex(shade))
             tooltips += f"<br>{label}: @{column}"
         add_hover(plot, plot.renderers[0], tooltips, across=True)
         if chart.level is not None:
@@ -176,7 +179,8 @@ class LiveCharts:
 
     def clear(self) -> None:
         self.unsent: list[Mapping[str, float]] = []
-        self.source.data = {name: [] for name in self.columns}
+        for source in (self.source, self.latest):
+            source.data = {name: [] for name in self.columns}
 
     def add(self, **values: float) -> None:
         """Add a point to each curve, which `draw` sends. x: the time; a value that is
@@ -190,4 +194,6 @@ class LiveCharts:
         }
         if self.unsent:
             self.source.stream(columns, rollover=_MAX_POINTS)
+            last = {name: values[-1:] for name, values in columns.items()}
+            self.latest.data = last
             self.unsent = []

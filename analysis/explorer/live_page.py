@@ -11,7 +11,7 @@ from analysis.explorer.controls import StatusLine, setting_widget
 from analysis.explorer.live_figures import Chart, LiveCharts, LivePanel
 from analysis.explorer.player import Player, advance_within_time
 from analysis.explorer.screen import panel_grid
-from analysis.explorer.theme import LAST_IF_STACKED, STACKED, text_div
+from analysis.explorer.theme import style_sheet, text_div
 from analysis.explorer.view_code import live_view_code
 from analysis.panels.style import StyleName, style_in_use
 
@@ -33,6 +33,9 @@ class LivePage:
     note = ""
     sliders: type[param.Parameterized]
     """Fields of the run's settings, seed and pace."""
+    leading_settings: Sequence[str] = ("lr", "weight_decay")
+    """Settings whose controls stand above the first picture in a narrow window, where
+    all others are below the last one."""
     chart_list: ClassVar[Sequence[Chart]]
     widgets: dict[str, Widget]
     """The controls of the settings, by name."""
@@ -62,10 +65,17 @@ class LivePage:
         wide: Any = {"sizing_mode": "stretch_width"}
         top = Row(self.player.layout, self.clock.layout, **wide)
         top.styles = {"flex-wrap": "wrap"}
-        side = Column(*self.controls(), width=256, margin=(0, 28, 0, 0))
-        side.stylesheets = [LAST_IF_STACKED]
-        figures = Column(top, self.panel_layout, self.charts.layout, **wide)
-        self.layout = Row(side, figures, stylesheets=[STACKED], **wide)
+        figures = (top, self.panel_layout, self.charts.layout)
+        controls = self.controls()
+        leading = [self.widgets[name] for name in self.leading_settings]
+        others = [control for control in controls if control not in leading]
+        self.layout = Row(
+            Column(*leading, css_classes=["leading"]),
+            Column(*others, css_classes=["others"]),
+            Column(*figures, css_classes=["figures"]),
+            stylesheets=[style_sheet("live")],
+            **wide,
+        )
 
     def controls(self) -> list[UIElement]:
         """The controls beside the panels."""

@@ -22,7 +22,7 @@ from analysis.explorer.live_run import (
     ParticleRun,
     embedding_structure,
 )
-from analysis.explorer.sliders import OPENING_SEED, PARTICLES, ParticleSliders
+from analysis.explorer.sliders import OPENING_SEED, PARTICLES, STRENGTHS, ParticleSliders
 from analysis.explorer.theme import make_button, text_div
 from analysis.panels.colours import colour
 from analysis.panels.common_panels import EMBEDDING_EXPLANATION, token_points
@@ -74,6 +74,7 @@ class ParticlesPage(LivePage):
         "Drag a particle, or choose one and move it with the buttons or the arrow keys."
     )
     sliders = ParticleSliders
+    leading_settings = STRENGTHS
     chart_list = (
         Chart("Force norm", {"force": "force"}, log=True),
         Chart(
@@ -187,6 +188,7 @@ class ParticlesPage(LivePage):
             layers,
             self.points,
             self.structure_text,
+            note="arrows: forces on the particles; ring: the chosen one",
             explanation=EMBEDDING_EXPLANATION,
         )
         for event, reaction in (

@@ -158,6 +158,24 @@ class Particles {
 globalThis.Particles = Particles;
 
 if (globalThis.customElements) {
+  // A colour of a hue (0 to 1) whose contrast with white and with black is above 3:1 (WCAG 1.4.11), for small marks.
+  const LUMINANCE = 0.24, colours = new Map();
+  const luminance = (hue, light) => [[0, 0.2126], [8, 0.7152], [4, 0.0722]].reduce((sum, [shift, weight]) => {
+    const turn = (shift + 12 * hue) % 12, value = light - 0.7 * Math.min(light, 1 - light) * Math.max(-1, Math.min(turn - 3, 9 - turn, 1));
+    return sum + weight * (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+  }, 0);
+  globalThis.markColour = (hue) => {
+    if (!colours.has(hue)) {
+      let low = 0, high = 1;
+      for (let k = 0; k < 12; k++) {
+        const middle = (low + high) / 2;
+        if (luminance(hue, middle) < LUMINANCE) low = middle; else high = middle;
+      }
+      colours.set(hue, `hsl(${360 * hue} 70% ${(100 * low).toFixed(1)}%)`);
+    }
+    return colours.get(hue);
+  };
+
   const STEPS_A_SECOND = 60, REACH = 3.6, VERDICT_EVERY = 10;
   const VIEW = `
 <style>
@@ -177,10 +195,10 @@ if (globalThis.customElements) {
   .verdict { font-weight: 650; border-radius: 99px; padding: 1px 12px; border: 1.5px solid currentColor; }
 </style>
 <canvas tabindex="0" role="img" aria-label="The numbers 0 to 16 in the plane, and small points for the sums of two of them"></canvas>
+<div class="controls"><label><span>Alignment f<sub>a</sub></span><input class="fa" type="range" min="0" max="4" step="0.1"><output class="value"></output></label></div>
 <div><button class="play"></button><button class="again">Another seed</button>
   <output class="verdict" aria-live="polite"></output><output class="words"></output></div>
-<div class="controls"><label><span>Alignment f<sub>a</sub></span><input class="fa" type="range" min="0" max="4" step="0.1"><output class="value"></output></label>
-  <label>seed <input class="seed" type="number" min="0"></label>
+<div class="controls"><label>seed <input class="seed" type="number" min="0"></label>
   <label><input class="sums" type="checkbox" checked> sums of pairs</label></div>`;
 
   // Attributes: seed; fa; rate, steps a second; last, the step after which it begins again; stop, the step at which it ends, until
@@ -335,12 +353,11 @@ if (globalThis.customElements) {
       pen.clearRect(0, 0, size, size);
       if (this.sums.checked) {
         particles.pairs.forEach(([i, j], k) => {
-          pen.globalAlpha = chosen < 0 || particles.residue[k] === chosen ? 0.75 : 0.25;
-          pen.fillStyle = colour(particles.residue[k]);
-          disc(...at(particles.sums, k), particles.residue[k] === chosen ? 5 : 3);
+          pen.fillStyle = markColour(particles.residue[k] / particles.n);
+          disc(...at(particles.sums, k), particles.residue[k] === chosen ? 6 : (chosen < 0 ? 3 : 2.2));
           pen.fill();
           if (pair.length && i === Math.min(...pair) && j === Math.max(...pair)) {
-            pen.strokeStyle = ink; pen.globalAlpha = 1; pen.lineWidth = 1.5;
+            pen.strokeStyle = ink; pen.lineWidth = 1.5;
             disc(...at(particles.sums, k), 8); pen.stroke();
             for (const number of pair) { // from the centre to the number, and on to the sum
               pen.beginPath(); pen.moveTo(size / 2, size / 2); pen.lineTo(...at(particles.x, number)); pen.lineTo(...at(particles.sums, k)); pen.stroke();
@@ -350,7 +367,6 @@ if (globalThis.customElements) {
           }
         });
       }
-      pen.globalAlpha = 1;
       pen.font = "600 12px system-ui, sans-serif";
       pen.textAlign = "center";
       pen.textBaseline = "middle";

@@ -11,8 +11,11 @@ from bokeh.models import ColumnDataSource, CustomJS, Row
 from analysis.explorer.page_timer import PageTimer
 from analysis.explorer.theme import make_button
 
-_INTERVAL = 33
-"""Milliseconds between frames."""
+_FRAME_INTERVAL = 1 / 30
+"""Seconds between frames."""
+_CHECK_INTERVAL = 8
+"""Milliseconds between checks whether a frame is due. A timer of the frames' interval
+would add its delays to it."""
 _MAX_UNPAINTED = 4
 """Maximum number of frames that are sent but not yet painted. More would queue up in a
 slow browser; with fewer, the browser would wait for the round trip."""
@@ -54,7 +57,9 @@ class Player:
         """Whether the browser has not painted the last frames."""
         self.interrupted = False
         """Whether the animation goes on when the page is shown again."""
-        self.timer = PageTimer(self._tick, _INTERVAL)
+        self.timer = PageTimer(self._tick, _CHECK_INTERVAL)
+        self.due = 0.0
+        """Time from which on the next frame is drawn, of `time.perf_counter`."""
         self.sent = self.painted = 0
         # without views
         self.out = ColumnDataSource()
@@ -117,9 +122,15 @@ class Player:
         self.timer.stop()
 
     def _tick(self) -> None:
+        """Draw a frame if it is due, something moves or has changed, and the browser
+        has painted earlier ones."""
+        now = time.perf_counter()
+        if now < self.due:
+            return
         self.late = self.sent - self.painted >= _MAX_UNPAINTED
         if self.late or not (self.running or self.stale):
             return
+        self.due = max(self.due + _FRAME_INTERVAL, now)
         self.stale = False
         self.document.hold("combine")
         try:

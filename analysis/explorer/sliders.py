@@ -12,6 +12,8 @@ from dynamics.settings import ModularSettings, ParticleSettings, TransformerSett
 
 PARTICLES = ParticleSettings()
 NETWORK = ModularSettings()
+STRENGTHS = ("fa", "gr", "ga")
+"""Constants of CA's forces, in the order of their sliders."""
 OPENING_SEED = 26
 """Particles of this seed become a grid, and with more alignment a circle."""
 SMALL_TRANSFORMER = TransformerSettings(n=31, dim=32, train_share=0.7)

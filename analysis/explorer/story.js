@@ -69,6 +69,7 @@ if (globalThis.customElements) {
   @media (max-width: 760px) { /* text and picture fit on a phone's screen together */
     :host { --side: 36vh; font: 15px/1.4 system-ui, sans-serif; }
     section { display: flex; flex-direction: column; align-items: stretch; }
+    particle-view:not([controls=no]) { --side: 30vh; } /* with its slider on one screen */
     .words { display: contents; } .live, .buttons { order: 1; }
     h2 { font-size: 19px; margin: 0; } p { margin: 0 0 8px; } .text p:last-child { margin: 0; }
     nav { gap: 4px; margin: 0 0 8px; } nav button { min-width: 32px; } nav span { display: none; }
@@ -123,7 +124,7 @@ if (globalThis.customElements) {
     points.forEach(([x, y], k) => {
       const hue = 360 * panel.hues[k];
       disc(pen, x, y, radius);
-      pen.fillStyle = names ? `hsl(${hue} 70% 88%)` : `hsl(${hue} 80% 45%)`;
+      pen.fillStyle = names ? `hsl(${hue} 70% 88%)` : markColour(panel.hues[k]);
       pen.fill();
       if (!names) return;
       pen.strokeStyle = `hsl(${hue} 70% 50%)`;

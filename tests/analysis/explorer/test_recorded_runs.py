@@ -878,7 +878,7 @@ LAYOUT = """() => {
     columns: new Set(boxes.map((box) => Math.round(box.left))).size,
     frames: of("Figure").map(({model}) => Math.abs(model.inner_width - model.inner_height)),
     titles: of("Div").filter(({shadow_el}) => {
-      const title = shadow_el.querySelector("h3")
+      const title = shadow_el.querySelector("h2")
       return title?.scrollWidth > title?.clientWidth
     }).length,
     rows: list.clientHeight / 16 - list.options.length,
