@@ -26,7 +26,7 @@ from analysis.command_line.panel_selection import (
     select_panels,
 )
 from analysis.command_line.parsing import run_command
-from dynamics.settings import SettingsError, check_real
+from dynamics.settings import SettingsError, check_integer, check_real
 
 if TYPE_CHECKING:
     from analysis.panels.scene import EventMark, Scene
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _FORMATS = ("mp4", "gif")
 _MIN_FPS, _LAST_SECONDS, _MAX_MAP_PIXELS = 0.1, 0.5, 288
 _MAX_FRAMES = 600
+_MAX_INTERPOLATED = 100
 _COLUMN_WIDTH, _MOST_COLUMNS = 240, 8
 _FPS, _GIF_FPS, _GIF_FRAMES, _GIF_WIDTH, _MAX_GIF_PANELS = 20.0, 10.0, 80, 480, 4
 _GIF_PANELS = (
@@ -52,6 +53,9 @@ _GIF_PANELS = (
 
 _FILM_PANELS = ("token_embeddings", "sequence_embeddings", "assemblers")
 """Panels that an MP4 has by default beside the main ones, if a run has them."""
+
+_INTERPOLATED = "interpolated between recorded frames"
+"""Words in the title of a film with `--interpolate`."""
 
 _FOLLOW = 0.5
 """How far the limits of panels follow the points: growth remains visible."""
@@ -78,6 +82,10 @@ class Options(PanelOptions):
     """events: slower at drops, rises and spikes of the loss or force, faster in
     plateaus; even: the recorded frames at equal intervals, as with --every; linear: the
     same as even."""
+    interpolate: int = 0
+    """Number of frames drawn between two recorded ones, for films of few frames:
+    positions and other numbers move linearly, classes of maps stay. The title of the
+    film says so."""
     begin: int | None = None
     """First step. Default: the first recorded one."""
     end: int | None = None
@@ -99,6 +107,7 @@ class Options(PanelOptions):
         if self.duration is not None:
             check_real("duration", self.duration, positive=True, up_to=3600)
         aspect_ratio(self.aspect)
+        check_integer("interpolate", self.interpolate, 0, _MAX_INTERPOLATED)
         other_range = self.begin is not None or self.end is not None
         if self.selection.at and (self.event or other_range):
             steps = " ".join(map(str, self.selection.at))
@@ -166,8 +175,16 @@ def main(options: Options) -> None:
                 detect_events=lambda: (spike,),
             )
         ]
+    if options.interpolate:
+        scenes = [
+            dataclasses.replace(scene, title=f"{scene.title}; {_INTERPOLATED}")
+            for scene in scenes
+        ]
     fps = options.fps or (_GIF_FPS if gif else _FPS)
     film, frames = _plan_film(options, scenes, fps, drop, gif)
+    if options.interpolate:
+        film = plots.interpolate_film(film, options.interpolate)
+        frames += f"; {options.interpolate} interpolated between two of them"
     if options.duration is not None:
         film, fps = plots.fit_duration(film, options.duration, fps)
     if gif:  # a GIF counts hundredths of a second, at least 2
@@ -180,7 +197,8 @@ def main(options: Options) -> None:
     else:
         width = layout.width
         grid = plots.PanelGrid(scenes, names, columns, width, leading, even=True)
-    canvas = plots.film_size(grid, ratio)
+    clock = plots.film_clock(grid, film, fps)
+    canvas = plots.film_size(grid, ratio, 0 if clock is None else clock.height)
     write_film(grid, film, out, fps, size=canvas)
     size = f"{canvas[0]} x {canvas[1]}, {out.stat().st_size / 1e6:.2g} MB"
     print(f"panels      {', '.join(names)}{left_out}\nfilm        {out}  ({size})")

@@ -163,12 +163,23 @@ def select_panels(
     if not drawn:
         drawn = list(first.main_among(common))
         drawn += [name for name in also if name in common and name not in drawn]
+        drawn = _with_neighbours(drawn)
     fitting = (
         _MAX_COLUMN_PANELS // options.runs if options.column else panels.MAX_PANELS
     )
     drawn = drawn[: most or fitting]
     left = [name for name in common if name not in drawn]
     return tuple(drawn), f"; with --panels also {', '.join(left)}" if left else ""
+
+
+def _with_neighbours(names: list[str]) -> list[str]:
+    """Names of panels, with the assemblers after the receptors: both are weights of the
+    same units."""
+    if not {"receptors", "assemblers"} <= set(names):
+        return names
+    others = [name for name in names if name != "assemblers"]
+    place = others.index("receptors") + 1
+    return [*others[:place], "assemblers", *others[place:]]
 
 
 def check_picture_path(path: Path, formats: Sequence[str]) -> Path:

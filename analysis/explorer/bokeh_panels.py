@@ -315,6 +315,13 @@ def _add_pixels(
             edge = models.ImageRGBA(image="image", **box | {"dw": 0.025 * box["dw"]})
             colours = models.ColumnDataSource({"image": [strip]})
             plot.add_glyph(colours, edge, level="overlay")
+        if layer.borders:
+            plot.vspan(
+                list(layer.borders),
+                level="overlay",
+                line_color="white",
+                line_width=2,
+            )
     named = models.CustomJSHover(args=words, code=script("hover"))
     form = {"$x": named}
     add_hover(plot, renderer, "$x{custom}", formatters=form, attachment="below")

@@ -22,7 +22,12 @@ from analysis.explorer.live_run import (
     ParticleRun,
     embedding_structure,
 )
-from analysis.explorer.sliders import OPENING_SEED, PARTICLES, STRENGTHS, ParticleSliders
+from analysis.explorer.sliders import (
+    OPENING_SEED,
+    PARTICLES,
+    STRENGTHS,
+    ParticleSliders,
+)
 from analysis.explorer.theme import make_button, text_div
 from analysis.panels.colours import colour
 from analysis.panels.common_panels import EMBEDDING_EXPLANATION, token_points

@@ -215,7 +215,7 @@ def match_panels(scenes: Sequence[Scene], names: Iterable[str]) -> list[list[Pan
 
 
 def _match_limits(panels: Sequence[Panel], one_unit: bool) -> Sequence[Panel]:
-    if _tile_limits(panels) or (not one_unit and _have(panels, Curves)):
+    if tile_limits(panels) or (not one_unit and _have(panels, Curves)):
         return panels
     x, y = _union_of_limits(panels, [(panel.x, panel.y) for panel in panels])
     return [replace(panel, x=x, y=y) for panel in panels]
@@ -250,7 +250,7 @@ def match_views(panels: Sequence[Panel], frames: Sequence[int]) -> list[np.ndarr
         for panel, frame in zip(panels, frames, strict=True)
         if panel.views is not None
     ]
-    if len(views) < 2 or _tile_limits(panels):
+    if len(views) < 2 or tile_limits(panels):
         return views
     return [np.array(_union_of_limits(panels, views))] * len(views)
 
@@ -259,7 +259,8 @@ def _have(panels: Sequence[Panel], kind: type) -> bool:
     return any(isinstance(layer, kind) for panel in panels for layer in panel.layers)
 
 
-def _tile_limits(panels: Sequence[Panel]) -> bool:
+def tile_limits(panels: Sequence[Panel]) -> bool:
+    """Whether panels have maps or images, which tile their limits."""
     return _have(panels, Map) or _have(panels, Image)
 
 

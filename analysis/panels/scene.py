@@ -80,6 +80,7 @@ class Image:
     columns: tuple[str, ...]
     row_colours: np.ndarray | None = None  # (row, rgb), a strip at the left edge
     values: ArrayFunction = no_values
+    borders: tuple[float, ...] = ()  # x of vertical lines between columns
 
 
 @dataclass(frozen=True, eq=False)

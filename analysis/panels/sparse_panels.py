@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -239,6 +240,16 @@ class SparsePanels(NetworkPanels):
             for position in range(self.settings.length)
         ]
 
+    @property
+    def relevance_borders(self) -> tuple[float, ...]:
+        """Places between a relevant position and one that is not."""
+        shapes = self.position_shapes
+        return tuple(
+            position + 0.5
+            for position, (shape, following) in enumerate(pairwise(shapes))
+            if shape != following
+        )
+
     def sequence_points(self, array: str) -> Points:
         """Markers of sequences."""
         classes = self.sequences.classes
@@ -416,12 +427,20 @@ class SparsePanels(NetworkPanels):
             "position",
             self.settings.length,
             "How much weight each token gets. Look for positions that are ignored.",
+            self.relevance_borders,
         )
 
     def _image(
-        self, name: str, title: str, x_label: str, columns: int, explanation: str
+        self,
+        name: str,
+        title: str,
+        x_label: str,
+        columns: int,
+        explanation: str,
+        borders: tuple[float, ...] = (),
     ) -> Panel:
-        """A matrix (sequence, column) with one colour scale for all frames."""
+        """A matrix (sequence, column) with one colour scale for all frames, and lines
+        between relevant and other positions."""
         frames = self.recorded.limit_frames
         batch = _FRAMES_PER_BATCH
         high = max(
@@ -437,6 +456,7 @@ class SparsePanels(NetworkPanels):
             tuple(map(str, range(columns))),
             self.sequence_colours,
             functools.partial(self.points, name),
+            borders,
         )
         return Panel(
             name,
@@ -448,7 +468,9 @@ class SparsePanels(NetworkPanels):
             "sequence",
             equal=False,
             note=join_notes(
-                "left strip: colour of the prefix", self.recorded.limits_note
+                "left strip: colour of the prefix",
+                "white line: edge of the relevant positions" if borders else "",
+                self.recorded.limits_note,
             ),
             explanation=explanation,
         )

@@ -5,6 +5,7 @@ from .circuits_figure import plot_circuits as plot_circuits
 from .class_maps import class_map_figure as class_map_figure
 from .comparison_figure import plot_comparison as plot_comparison
 from .curvature_figure import plot_curvature as plot_curvature
+from .drawing.film_encoder import film_clock as film_clock
 from .drawing.film_encoder import film_run as film_run
 from .drawing.film_encoder import film_size as film_size
 from .drawing.film_encoder import write_film as write_film
@@ -12,6 +13,7 @@ from .drawing.film_timeline import EVENT_PACE as EVENT_PACE
 from .drawing.film_timeline import MAX_FPS as MAX_FPS
 from .drawing.film_timeline import film_frames as film_frames
 from .drawing.film_timeline import fit_duration as fit_duration
+from .drawing.film_timeline import interpolate_film as interpolate_film
 from .drawing.film_timeline import nearest_frame as nearest_frame
 from .drawing.film_timeline import simultaneous_frames as simultaneous_frames
 from .drawing.panel_grid import PanelGrid as PanelGrid

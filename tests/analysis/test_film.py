@@ -5,13 +5,16 @@ import re
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from imageio_ffmpeg import count_frames_and_secs
 
 from analysis import plots
+from analysis.film import Options
 from analysis.panels import EventMark
 from analysis.plots import PanelGrid
+from dynamics.settings import SettingsError
 from dynamics.trajectory.reader import open_trajectory
 
 
@@ -50,6 +53,39 @@ def test_a_film_has_the_duration_that_is_asked_for(seconds, fps, film):
     assert length == pytest.approx(seconds, abs=0.05)
     assert frames / length == pytest.approx(fps, rel=0.05)
     assert f"{seconds:.1f} s" in out
+
+
+def test_frames_between_recorded_ones_are_interpolated_and_the_title_says_so(
+    film, monkeypatch
+):
+    titles = []
+    size_of_film = plots.film_size
+    monkeypatch.setattr(
+        plots,
+        "film_size",
+        lambda grid, *rest: (
+            titles.extend(scene.title for scene in grid.scenes)
+            or size_of_film(grid, *rest)
+        ),
+    )
+    words = "--width 320 --time even --panels embedding"
+    out, frames, _ = film("modular", words)
+    assert "interpolated" not in out + titles[-1]
+    out, smooth, _ = film("modular", f"{words} --interpolate 3")
+    assert smooth - 10 == 4 * (frames - 10)
+    assert "3 interpolated between two of them" in out
+    assert "interpolated between recorded frames" in titles[-1]
+
+
+@pytest.mark.parametrize("number", [-1, 101])
+def test_a_wrong_number_of_interpolated_frames_is_refused(number):
+    with pytest.raises(SettingsError, match="interpolate"):
+        Options(Path("run.nc"), interpolate=number)
+
+
+def test_assemblers_are_beside_receptors(film):
+    out, *_ = film("sparse", "--width 320")
+    assert "receptors, assemblers," in out
 
 
 @pytest.mark.parametrize(("aspect", "words"), [("16:9", ""), ("1:2", "--width 320")])

@@ -58,6 +58,7 @@ LABEL = 7.5  # height of the label
 TICK = 9.0  # height of numbers at axes
 SHAFT = 1.6  # width of an arrow's shaft
 LINE = 1.3  # width of a curve
+BORDER = 2.0  # width of a line between columns of a matrix
 
 _BAR = 0.3
 """Largest length of a scale bar, as a fraction of the panel's width."""
@@ -100,7 +101,7 @@ def make_layer_artist(
     if isinstance(layer, Map):
         return MapArtist(axes, layer, order, panel.origin)
     if isinstance(layer, Image):
-        return ImageArtist(axes, layer, order)
+        return ImageArtist(axes, layer, order, px)
     return CurvesArtist(axes, layer, order, px)
 
 
@@ -426,12 +427,24 @@ class MapArtist:
 
 
 class ImageArtist:
-    """A matrix in the viridis colormap, with its strip of row colours."""
+    """A matrix in the viridis colormap, with its strip of row colours and the lines
+    between columns."""
 
-    def __init__(self, axes: Axes, layer: Image, order: float) -> None:
+    def __init__(self, axes: Axes, layer: Image, order: float, px: float) -> None:
         self.low, self.high = layer.low, layer.high
         self.image = _pixels(axes, order)
         self.moving: list[Drawn] = [self.image]
+        if layer.borders:
+            lines = LineCollection(
+                [[(x, 0), (x, 1)] for x in layer.borders],
+                colors="white",
+                linewidths=BORDER * px,
+                transform=axes.get_xaxis_transform(),
+                zorder=order + 1,
+                animated=True,
+            )
+            axes.add_collection(lines, autolim=False)
+            self.moving.append(lines)
         if layer.row_colours is not None:
             _strip(axes, np.asarray(layer.row_colours, float))
 

@@ -21,7 +21,8 @@ from matplotlib.colors import to_rgba_array
 from analysis.output.files import replace_file
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import LayerArrays
-from analysis.plots.drawing.film_timeline import FilmFrames, film_frames
+from analysis.plots.drawing.film_clock import FilmClock, time_is_uneven
+from analysis.plots.drawing.film_timeline import FilmFrames, film_frames, shown_steps
 from analysis.plots.drawing.panel_grid import PanelGrid
 from dynamics.errors import MissingPackage, RecordingError
 from dynamics.progress import progress_bar
@@ -58,14 +59,22 @@ _GIF_OPTIONS = [
 ]
 
 
-def film_size(grid: PanelGrid, aspect: float = 0.0) -> tuple[int, int]:
+def film_size(grid: PanelGrid, aspect: float = 0.0, below: int = 0) -> tuple[int, int]:
     """Width and height in pixels, both even, of the smallest picture with a ratio of
-    both that contains a panel grid; without a ratio those of the grid."""
-    width = max(grid.width, math.ceil(grid.height * aspect / 2) * 2)
-    height = grid.height
+    both that contains a panel grid and a number of rows below it; without a ratio those
+    of the two."""
+    height = grid.height + below
+    width = max(grid.width, math.ceil(height * aspect / 2) * 2)
     if aspect:
         height = max(height, math.ceil(grid.width / aspect / 2) * 2)
     return width, height
+
+
+def film_clock(grid: PanelGrid, film: FilmFrames, fps: float) -> FilmClock | None:
+    """The strip below the panels of a film whose time is uneven."""
+    if not time_is_uneven(film, grid.scenes[0].steps):
+        return None
+    return FilmClock(grid, film, fps)
 
 
 def write_film(
@@ -81,11 +90,16 @@ def write_film(
     size: width and height of the film, by default those of the grid, which is in its
     middle on the colour of the background. Raises RecordingError."""
     width, height = size or (grid.width, grid.height)
+    clock = film_clock(grid, film, fps)
+    below = 0 if clock is None else clock.height
+    if size is None:
+        height += below
     background = (255 * to_rgba_array(grid.figure.get_facecolor())).round()
     canvas = np.tile(background.astype(np.uint8), (height, width, 1))
-    top = (height - grid.height) // 2
+    top = (height - grid.height - below) // 2
     left = (width - grid.width) // 2
-    middle = canvas[top : top + grid.height, left : left + grid.width]
+    middle = canvas[top : top + grid.height + below, left : left + grid.width]
+    steps = shown_steps(film, grid.scenes[0].steps)
     with (
         open_film_encoder(path, (width, height), fps) as write,
         progress_bar(
@@ -94,10 +108,12 @@ def write_film(
             quiet=not progress,
         ) as bar,
     ):
-        for picture, hold in zip(
-            draw_frames(grid, film), film.holds.tolist(), strict=True
+        for picture, hold, step in zip(
+            draw_frames(grid, film), film.holds.tolist(), steps.tolist(), strict=True
         ):
-            middle[:] = picture
+            middle[: grid.height] = picture
+            if clock is not None:
+                middle[grid.height :] = clock.at(step)
             for _ in range(hold):
                 write(canvas)
             bar.update(hold)
@@ -110,14 +126,24 @@ def draw_frames(grid: PanelGrid, film: FilmFrames) -> Iterator[np.ndarray]:
     A second thread computes the arrays of the next frames while these are drawn.
     """
 
-    def compute(batch: np.ndarray) -> list[LayerArrays]:
-        return [
-            scene.arrays(frames, grid.panels)
-            for scene, frames in zip(grid.scenes, batch.T, strict=True)
-        ]
+    def compute(batch: slice) -> list[LayerArrays]:
+        result = []
+        for scene, (index, frames) in zip(
+            grid.scenes, enumerate(film.frames[batch].T), strict=True
+        ):
+            arrays = scene.arrays(frames, grid.panels)
+            if film.following is not None and film.fractions is not None:
+                following = scene.arrays(film.following[batch, index], grid.panels)
+                fractions = film.fractions[batch]
+                arrays = {
+                    name: interpolate_arrays(values, following[name], fractions)
+                    for name, values in arrays.items()
+                }
+            result.append(arrays)
+        return result
 
     batches = [
-        film.frames[k : k + _FRAMES_PER_BATCH]
+        slice(k, min(k + _FRAMES_PER_BATCH, len(film.frames)))
         for k in range(0, len(film.frames), _FRAMES_PER_BATCH)
     ]
     with ThreadPoolExecutor(1) as pool:
@@ -126,9 +152,27 @@ def draw_frames(grid: PanelGrid, film: FilmFrames) -> Iterator[np.ndarray]:
             arrays = pending.result()
             if following is not None:
                 pending = pool.submit(compute, following)
-            for index, frames in enumerate(batch.tolist()):
-                grid.show(frames, arrays, index)
+            for index, k in enumerate(range(batch.start, batch.stop)):
+                frames = film.frames[k].tolist()
+                following_frames, fraction = None, 0.0
+                if film.following is not None and film.fractions is not None:
+                    following_frames = film.following[k].tolist()
+                    fraction = float(film.fractions[k])
+                grid.show(frames, arrays, index, following_frames, fraction)
                 yield grid.draw()
+
+
+def interpolate_arrays(
+    values: np.ndarray, following: np.ndarray, fractions: np.ndarray
+) -> np.ndarray:
+    """Arrays between those of two frames, (frame, ...): linear in the fraction, (frame,).
+    Classes, which are integers, and what one of the frames lacks (NaN) stay as in the
+    first frame."""
+    if values.dtype.kind != "f":
+        return values
+    fractions = fractions.reshape(-1, *(1,) * (values.ndim - 1))
+    between = values + fractions * (following - values)
+    return np.where(np.isfinite(following), between, values)
 
 
 def film_run(

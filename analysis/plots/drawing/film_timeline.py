@@ -30,11 +30,16 @@ _FRAMES_BESIDE_EVENT = 2
 
 class FilmFrames(NamedTuple):
     """Recorded frames of a film, (frame, scene), and the number of film frames for
-    which each is held, (frame,)."""
+    which each is held, (frame,).
+
+    fractions: how far the film is from each frame to the next recorded one that it
+    shows, `following`, (frame,); None: it shows recorded frames only."""
 
     frames: np.ndarray
     holds: np.ndarray
     every: int = 1
+    following: np.ndarray | None = None
+    fractions: np.ndarray | None = None
 
     @property
     def length(self) -> int:
@@ -92,6 +97,33 @@ def film_frames(
         holds = np.ones(len(chosen), np.int64)
     holds[-1] = max(holds[-1], last)
     return FilmFrames(frames[chosen], holds, every)
+
+
+def shown_steps(film: FilmFrames, steps: np.ndarray) -> np.ndarray:
+    """The step of the first scene at each frame of a film, (frame,). steps: of its
+    recorded frames."""
+    shown = steps[film.frames[:, 0]]
+    if film.following is None or film.fractions is None:
+        return shown
+    return shown + film.fractions * (steps[film.following[:, 0]] - shown)
+
+
+def interpolate_film(film: FilmFrames, between: int) -> FilmFrames:
+    """A film with a number of frames between two recorded ones, for each film frame of
+    which the first one of these is held."""
+    counts = film.holds * (between + 1)
+    counts[-1] = 1
+    following = np.append(film.frames[1:], film.frames[-1:], axis=0)
+    fractions = np.concatenate([np.arange(count) / count for count in counts])
+    holds = np.ones(len(fractions), np.int64)
+    holds[-1] = film.holds[-1]
+    return FilmFrames(
+        film.frames.repeat(counts, axis=0),
+        holds,
+        film.every,
+        following.repeat(counts, axis=0),
+        fractions,
+    )
 
 
 def fit_duration(

@@ -28,7 +28,12 @@ from matplotlib.text import Text
 
 from analysis.output.files import replace_file
 from analysis.panels.colours import colour
-from analysis.panels.limits import common_panel_names, match_panels, match_views
+from analysis.panels.limits import (
+    common_panel_names,
+    match_panels,
+    match_views,
+    tile_limits,
+)
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Curves, EventMark, Image, LayerArrays, Panel, Scene
 from analysis.panels.style import GRID_DPI
@@ -259,12 +264,18 @@ class PanelGrid:
     # --------------------------------------------------------------------------- frames
 
     def show(
-        self, frames: Sequence[int], arrays: Sequence[LayerArrays], index: int = 0
+        self,
+        frames: Sequence[int],
+        arrays: Sequence[LayerArrays],
+        index: int = 0,
+        following: Sequence[int] | None = None,
+        fraction: float = 0.0,
     ) -> None:
         """Update to one frame of each scene.
 
         arrays: the result of `Scene.arrays` for each scene; index: position of the
-        frame in those arrays."""
+        frame in those arrays. following, fraction: a later frame, and how far limits
+        that follow the points are on the way to those at it."""
         views: list[tuple[Axes, np.ndarray, bool]] = []
         for name, followed in self._followed.items():
             panels = [
@@ -273,6 +284,12 @@ class PanelGrid:
             ]
             origin = [panels[0].origin] * len(followed)
             limits = match_views(panels, frames)
+            if following is not None and not tile_limits(panels):
+                later = match_views(panels, following)
+                limits = [
+                    (1 - fraction) * now + fraction * then
+                    for now, then in zip(limits, later, strict=True)
+                ]
             views += zip(followed, limits, origin, strict=True)
         self.following.show(views)
         for scene, (frame, result) in enumerate(zip(frames, arrays, strict=True)):
