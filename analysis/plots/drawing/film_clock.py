@@ -3,6 +3,8 @@ cursor, and a mark for each second of the film. Marks are dense where it is slow
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba_array
@@ -75,7 +77,11 @@ class FilmClock:
             pad=2 * points,
         )
         axes.vlines(marks, 0, 1, colors=colour("ink"), linewidths=points)
-        how = {"fontsize": _LETTERS * points, "color": colour("ink"), "va": "top"}
+        how: dict[str, Any] = {
+            "fontsize": _LETTERS * points,
+            "color": colour("ink"),
+            "va": "top",
+        }
         words = "step; time is warped: a mark for each second of the film"
         figure.text(left / width, 1 - 2 * scale / self.height, words, **how)
         canvas.draw()
