@@ -41,8 +41,8 @@ def bottom(locator):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_axe_finds_no_violation(explorer, chromium_page, violations, view):
+    open_page(chromium_page, f"{explorer.address}?{view}")
     for scheme in ("light", "dark"):
-        open_page(chromium_page, f"{explorer.address}?{view}")
         change_colour_scheme(chromium_page, scheme)
         for width in WIDTHS:
             chromium_page.set_viewport_size({"width": width, "height": 844})
