@@ -34,6 +34,9 @@ def combined_path(paths: Sequence[Path], word: str, suffix: str) -> Path:
 HDF5_SIGNATURE = b"\x89HDF"
 """First bytes of a NetCDF-4 file."""
 
+PRINTED_SUFFIXES = (".tex", ".md")
+"""Endings of the names of files that have a table as it is printed."""
+
 STALE_SECONDS = 3600
 """Age in seconds at which a temporary file of a killed process is removed by the next
 writer of the same file."""
@@ -85,7 +88,7 @@ def _clear(path: Path) -> None:
 
 def check_paths(options: Any) -> None:
     """Check, before any work is done, that no option names a pipe or a device, that
-    --out and --csv can be written, and that --csv names a CSV file.
+    --out and --csv can be written, and that --csv names a file of a table.
 
     Raises SettingsError.
     """
@@ -101,8 +104,10 @@ def check_paths(options: Any) -> None:
     if csv is None or str(csv) == "-":
         return
     existing_folder(csv, "csv")
-    if csv.suffix != ".csv" or csv.is_dir():
-        raise SettingsError("csv", csv, "the name of a file that ends in .csv, or -")
+    suffixes = (".csv", *PRINTED_SUFFIXES)
+    if csv.suffix not in suffixes or csv.is_dir():
+        allowed = f"the name of a file that ends in {' or '.join(suffixes)}, or -"
+        raise SettingsError("csv", csv, allowed)
     others = [Path(path) for name, path in paths if name != "csv"]
     if csv.absolute() in map(Path.absolute, others):
         raise SettingsError("csv", csv, "a file that the command does not read")
