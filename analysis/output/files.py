@@ -6,13 +6,14 @@ import hashlib
 import os
 import re
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from dynamics.errors import RecordingError, SettingsError
-from dynamics.folders import existing_folder, expand_home
+from dynamics.folders import existing_folder, expand_home, full_disk_reason
 
 
 def plain_stem(path: Path) -> str:
@@ -70,10 +71,15 @@ def replace_file(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        raise RecordingError(
-            f"{path}: could not be written ({error.strerror or error})"
-        ) from None
+        reason = full_disk_reason(temporary) or error.strerror or error
+        raise RecordingError(f"{path}: could not be written ({reason})") from None
+    except (RuntimeError, zlib.error):  # of libraries that write to a full disk
+        if reason := full_disk_reason(temporary):
+            raise RecordingError(f"{path}: could not be written ({reason})") from None
+        raise
     finally:
+        with suppress(OSError):
+            os.truncate(temporary, 0)  # HDF5 keeps a file open that it could not close
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 

@@ -2,6 +2,8 @@
 trajectory."""
 
 import os
+import re
+import resource
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,44 @@ def test_an_output_in_a_folder_that_cannot_be_written_is_refused_before_any_work
         f"error: {option}: found file/result.csv, allowed is a file in a folder that"
         " can be written"
     )
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """A run that the commands below draw and measure."""
+    path = tmp_path_factory.mktemp("shown") / "a.nc"
+    simulate(ParticleSettings(n=5), runs=3, steps=20, out=path).close()
+    return path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "formation --out r.nc",
+        "formation --csv t.csv",
+        "formation --csv t.tex",
+        *(f"frame --out p.{suffix}" for suffix in ("png", "pdf", "svg")),
+        "explore --export page.html",
+    ],
+)
+def test_a_full_disk_is_told_in_a_line(command, shown, typed, tmp_path):
+    """A limit on the size of files stands for the full disk."""
+    name, *options = command.split()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60, before[1]))
+    try:
+        code, _, err = typed(f"analysis.{name}", shown, *options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert code == 1
+    said = r"error: .*could not be written \(.*limit on file size is reached.*\)\n"
+    assert re.fullmatch(said, err)
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_an_error_of_a_library_on_a_disk_with_room_stays_what_it_is(tmp_path):
+    with (
+        pytest.raises(RuntimeError, match="of its own"),
+        replace_file(tmp_path / "r.nc"),
+    ):
+        raise RuntimeError("of its own")
