@@ -38,11 +38,10 @@ def test_packages_are_typed(package):
 
 
 def test_every_lazy_package_has_a_stub():
-    for package, names in PUBLIC.items():
+    for package in PUBLIC:
         folder = ROOT / package.replace(".", "/")
         if "attach_stub" in (folder / "__init__.py").read_text():
             assert (folder / "__init__.pyi").exists()
-            assert names
 
 
 def test_parameters_of_public_functions_have_types_and_functions_a_docstring():
@@ -69,8 +68,11 @@ def test_a_type_checker_knows_every_public_name(tmp_path):
     imports = [f"import {package}" for package, names in PUBLIC.items() if names]
     used.write_text("\n".join([*imports, *lines]))
     out, err, _ = api.run(
-        [str(used), "--config-file", str(ROOT / "pyproject.toml")]
-        + ["--cache-dir", str(ROOT / ".mypy_cache")]
+        [
+            str(used),
+            f"--config-file={ROOT}/pyproject.toml",
+            f"--cache-dir={ROOT}/.mypy_cache",
+        ]
     )
     revealed = re.findall(r'Revealed type is "(.*)"', out)
     assert len(revealed) == len(lines), out + err
@@ -79,5 +81,5 @@ def test_a_type_checker_knows_every_public_name(tmp_path):
     ]
     assert unknown == []
     simulate = revealed[lines.index("reveal_type(dynamics.simulate)")]
-    assert "runs: builtins.int =" in simulate
+    assert "runs: int =" in simulate
     assert simulate.endswith("Dataset")
