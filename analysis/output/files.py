@@ -18,8 +18,14 @@ from dynamics.folders import existing_folder, expand_home, full_disk_reason
 
 def plain_stem(path: Path) -> str:
     """The name of a trajectory without its suffix and wildcards, with which the names
-    of its results begin."""
+    of its results begin.
+
+    Of a pattern such as "seed-*.nc" these are the words between the wildcards, or the
+    name of the folder: seed."""
     words = re.split(r"[*?\[\]]+", path.stem)
+    if len(words) > 1 and not path.exists():
+        words = re.split(r"[*?]|\[[^]]+\]", path.stem)
+        words = [word.strip("-_. ") for word in words]
     return "-".join(filter(None, words)) or path.absolute().parent.name
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.output.files import STALE_SECONDS, replace_file
+from analysis.output.files import STALE_SECONDS, plain_stem, replace_file
 from dynamics import ParticleSettings, RecordingError, open_trajectory, simulate
 
 
@@ -128,3 +128,26 @@ def test_an_error_of_a_library_on_a_disk_with_room_stays_what_it_is(tmp_path):
         replace_file(tmp_path / "r.nc"),
     ):
         raise RuntimeError("of its own")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "stem"),
+    [
+        ("runs/*.nc", "runs"),
+        ("runs/particles-*.nc", "particles"),
+        ("runs/s[0-9].nc", "s"),
+        ("runs/s[0-9]?_b*.nc", "s-b"),
+        ("*-fa2-*.nc", "fa2"),
+        ("particles-1-.nc", "particles-1-"),
+    ],
+)
+def test_names_of_results_of_a_pattern_have_the_words_between_its_wildcards(
+    pattern, stem
+):
+    assert plain_stem(Path(pattern)) == stem
+
+
+def test_the_name_of_a_file_with_brackets_is_kept(tmp_path):
+    for name, stem in (("p[1].nc", "p-1"), ("particles-1-.nc", "particles-1-")):
+        (tmp_path / name).write_text("")
+        assert plain_stem(tmp_path / name) == stem
