@@ -224,6 +224,9 @@ values are not recorded; missing if it never has."""
 ACTIVATION = "activation."
 """What the names of the variables of recorded activations begin with."""
 
+REGISTERED_PARTS = ("optimizer", "schedule")
+"""Settings whose values may be registered by a user's module."""
+
 REQUIRED_ATTRIBUTES = {
     "Conventions": str,
     "schema_version": int,
@@ -279,6 +282,9 @@ def read_settings(trajectory: xr.Dataset) -> Settings:
             )
         return msgspec.convert(values, kind, strict=True)
     except (ValueError, TypeError) as error:  # JSON, types and SettingsError alike
+        cause = error.__cause__
+        if isinstance(cause, SettingsError) and cause.field in REGISTERED_PARTS:
+            raise UnknownSystem(f"attribute config_json: {cause}") from None
         raise TrajectoryError(f"attribute config_json: {error}") from None
 
 
