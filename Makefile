@@ -1,4 +1,5 @@
 # All set-up goes through constraints.txt, which pins the versions this was tested with.
+# pip prints only errors: its warnings are about indexes and settings of the machine.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -63,14 +64,14 @@ gpu-check: .venv/full
 	$(PYTHON) -m venv .venv
 
 .venv/core: .venv/bin/python setup.cfg pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@
 
 .venv/full: .venv/bin/python setup.cfg pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
 	# torchvision comes with curvlinops, which does not use it. Built for CUDA, it makes
 	# transformers fail beside a torch without CUDA.
-	$(BIN)/python -m pip uninstall --quiet --disable-pip-version-check --yes torchvision
+	$(BIN)/python -m pip uninstall --quiet --quiet --disable-pip-version-check --yes torchvision
 	@touch $@ .venv/core
 
 clean:

@@ -19,6 +19,7 @@ from analysis.command_line.result_files import (
     settings_in_words,
     write_result_and_picture,
 )
+from dynamics import particles
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.settings_text import setting_texts, short_text
 from dynamics.trajectory.selection import Selection
@@ -137,10 +138,13 @@ def _audit(
     first: "xr.Dataset", second: "xr.Dataset", law: ParticleSettings
 ) -> "xr.Dataset | None":
     """The force audit of the first network among both, under the law of the first
-    particles among them."""
+    particles among them; None if no law is known of these particles."""
     sides = {"first": first, "second": second}
     settings = [dynamics.read_settings(item) for item in sides.values()]
-    laws = [setting for setting in settings if isinstance(setting, ParticleSettings)]
+    of_particles = [item for item in settings if isinstance(item, ParticleSettings)]
+    laws = [item for item in of_particles if particles.has_known_law(item)]
+    if of_particles and not laws:  # of a user's system with a law that is not known
+        return None
     for side, trajectory in sides.items():
         if forces.can_be_audited(trajectory):
             return forces.audit_forces(

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from dynamics import ParticleSettings, System, register
+from dynamics.forces import Force
 from dynamics.particles.particle_system import ParticleState, ParticleSystem
 from dynamics.settings import check_choice, check_real
 from sims.command_line.default_command import system_command
@@ -23,6 +24,11 @@ class MomentumSettings(ParticleSettings):
     system: ClassVar[str] = "momentum"
     momentum: float = 0.9
     """Fraction of the last displacement that is added to the next one."""
+
+    @property
+    def forces(self) -> tuple[Force, ...]:
+        """The law of the system: that of particles."""
+        return super().forces
 
     def __post_init__(self) -> None:
         super().__post_init__()

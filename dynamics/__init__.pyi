@@ -54,3 +54,4 @@ from .trajectory.reader import truncate_trajectory as truncate_trajectory
 from .trajectory.recorder import save_trajectory as save_trajectory
 from .trajectory.schema import read_settings as read_settings
 from .trajectory.selection import Selection as Selection
+from .trajectory.trained_pairs import trained_pairs as trained_pairs

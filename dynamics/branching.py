@@ -62,7 +62,11 @@ from dynamics.trajectory.recorder import (
     create_recorder,
     find_finished_run,
 )
-from dynamics.trajectory.schema import read_settings, validate_trajectory
+from dynamics.trajectory.schema import (
+    check_variable_recorded,
+    read_settings,
+    validate_trajectory,
+)
 
 
 def replay(
@@ -340,7 +344,8 @@ def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     Raises
     ------
     TrajectoryError
-        If the trajectory contains only metrics and there are no restart states.
+        If the trajectory contains only metrics and there are no restart states, or if
+        its system has no embedding.
 
     Examples
     --------
@@ -355,6 +360,7 @@ def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
         if "embedding" in trajectory
         else replay(trajectory, None, last, last)
     )
+    check_variable_recorded(frames, "embedding")
     runs = np.flatnonzero(not_diverged(trajectory))
     final = (
         frames["embedding"]

@@ -49,8 +49,8 @@ class TrajectoryError(ReportedError):
 
 
 class UnknownSystem(TrajectoryError):
-    """A trajectory, possibly valid, of a system that is not registered. The message
-    explains how to register it."""
+    """A trajectory, possibly valid, of a system, or with an optimizer or schedule, that
+    is not registered. The message explains how to register it."""
 
 
 class RecordingError(ReportedError):

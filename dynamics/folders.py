@@ -1,6 +1,7 @@
 """Paths that users give, and the folder of the user in which the package keeps what it
 can make again. This module imports only the standard library."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -33,6 +34,23 @@ def existing_folder(path: Path, field: str = "out") -> Path:
     except OSError as error:
         allowed = f"a file in a folder that can be written ({folder}: {error.strerror})"
         raise SettingsError(field, path, allowed) from None
+
+
+def full_disk_reason(path: Path) -> str:
+    """Why no MiB can be added to a file, if the disk is full or a limit is reached;
+    otherwise empty. The file is removed by the caller.
+
+    Libraries that write files, such as HDF5, do not distinguish a full disk from other
+    errors."""
+    try:
+        with path.open("ab") as file:
+            file.write(bytes(1 << 20))
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            return "no space left on the disk"
+        if problem.errno == errno.EFBIG:
+            return "a limit on file size is reached"
+    return ""
 
 
 def absolute_folder(path: str | None) -> Path | None:

@@ -353,13 +353,16 @@ class OptimizerSettings:
     """Weight decay of all parameters; for adam and sgd, the coefficient of an L2 term
     in the loss."""
     beta1: float = 0.9
-    """Decay rate of the mean gradient in adam and adamw."""
+    """Decay rate of the mean gradient in adam, adamw and registered optimizers with
+    beta1."""
     beta2: float = 0.999
-    """Decay rate of the mean squared gradient in adam and adamw."""
+    """Decay rate of the mean squared gradient in adam, adamw and registered optimizers
+    with beta2."""
     momentum: float = 0.0
-    """Momentum; for sgd only."""
+    """Momentum of sgd and of registered optimizers with momentum."""
     eps: float = dataclasses.field(default=1e-8, metadata=SAVED_IF_CHANGED)
-    """The number that adam and adamw add to the root of the mean squared gradient."""
+    """The number that adam and adamw add to the root of the mean squared gradient; also
+    of registered optimizers with eps."""
     schedule: str = dataclasses.field(default="constant", metadata=SAVED_IF_CHANGED)
     """Schedule of the learning rate: constant, warmup:STEPS, cosine:STEPS:FLOOR, a
     registered one, or several separated by commas, which multiply."""
@@ -940,7 +943,8 @@ class TransformerSettings(PairSplit, NetworkSettings):
     optimizer: str = "adamw"
     """Optimizer: sgd, adam or adamw, as in torch.optim, or a registered one."""
     beta2: float = 0.98
-    """Decay rate of the mean squared gradient in adam and adamw."""
+    """Decay rate of the mean squared gradient in adam, adamw and registered optimizers
+    with beta2."""
     warmup: int = 10
     """Number of first updates over which the learning rate increases linearly to its
     value, besides --schedule."""

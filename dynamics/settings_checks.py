@@ -46,6 +46,27 @@ def _same(one: type, other: type) -> bool:
     )
 
 
+def check_says_its_system(settings: Any, registered: type) -> None:
+    """Raise SettingsError for settings of a subclass of `registered`, the class of a
+    built-in system, that define a member of it anew without a system of their own: the
+    file would not say it."""
+    own = [kind for kind in type(settings).__mro__ if kind not in registered.__mro__]
+    fields = {field.name for field in dataclasses.fields(registered)}
+    changed = [
+        name
+        for kind in own
+        for name in vars(kind)
+        if name[0] != "_" and name not in fields and hasattr(registered, name)
+    ]
+    if changed:
+        allowed = (
+            "a name of its own, registered with dynamics.register:"
+            f" {type(settings).__name__} defines {', '.join(sorted(set(changed)))} anew"
+        )
+        name = f"{_full(type(settings))}.system"
+        raise SettingsError(name, repr(settings.system), allowed)
+
+
 SETTINGS_NUMBERS = {
     "default_steps": (0, numbers.Integral, "a whole number from 0"),
     "default_every": (1, numbers.Integral, "a whole number from 1"),

@@ -31,7 +31,7 @@ from dynamics.settings import (
     StartSettings,
     append_content_hash,
 )
-from dynamics.settings_checks import check_system_name
+from dynamics.settings_checks import check_says_its_system, check_system_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -368,6 +368,7 @@ def identify_system(
 ) -> SystemIdentity:
     """The identity of a built-in system; the backend "auto" is the fastest one for
     `runs` runs. Raises SettingsError, MissingPackage."""
+    check_says_its_system(settings, SETTINGS_CLASSES[settings.system])
     kind = SYSTEM_KINDS[settings.system]
     wanted = device
     device = resolve_device(device, kind)

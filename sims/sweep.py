@@ -92,17 +92,18 @@ def print_sweep(
     draw it."""
     folder = files[0].parent
     result = structures.add_structures(result, folder)
+    replaced = command_line.replaced_steps(out, result)
     output.write_result(result, out)
     axes = json.loads(result.attrs["swept"])
     rows = command_line.sweep_rows(result)
     counts = f"({computed} computed, {len(files) - computed} found)"
     print(f"points      {len(rows)} in {folder} {counts}", file=options.log)
-    print(f"sweep       {out}", file=options.log)
+    print(f"sweep       {out}{replaced}", file=options.log)
     table = output.make_table(rows)
     columns = command_line.sweep_table_columns(result, table)
     if axes:
         with style_in_use(options.style, options.column):
-            shown = command_line.sweep_figure_columns(columns, len(axes) == 2)
+            shown = command_line.sweep_figure_columns(table, columns, len(axes) == 2)
             figure = plots.plot_sweep(table, axes, shown)
             plots.save_figure(figure, options.picture_path(out))
         print(f"picture     {options.picture_path(out)}", file=options.log)

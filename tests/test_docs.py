@@ -15,6 +15,7 @@ from typing import ClassVar
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import xarray as xr
@@ -134,7 +135,7 @@ def execute(code):
 
 def test_the_page_contains_the_example():
     assert ON_EXAMPLE == EXAMPLE
-    assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 66
+    assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 72
 
 
 def test_the_page_on_batch_normalisation_and_compiled_models(capsys):
@@ -737,6 +738,10 @@ def test_the_example_from_the_command_line(example, capsys):
         "--branch a.nc --step 10 --momentum 0.1 --out b.nc"
     )
     assert read_settings(open_trajectory("b.nc")) == MomentumSettings(n=5, momentum=0.1)
+    printed = example("--n 5 --runs 2 --steps 30 --out a.nc --csv t.csv")
+    assert "circles % [95%]" in printed
+    assert pathlib.Path("a.png").exists()
+    assert pd.read_csv("t.csv")["runs"].item() == 2
     with pytest.raises(SystemExit):
         example("--help")
     help_of = " ".join(capsys.readouterr().out.replace("│", " ").split())

@@ -40,6 +40,24 @@ SAMPLE = 64
 """Number of copies by which the time of all is estimated."""
 
 
+COMMENTS = {
+    "committor": "fraction of the copies of a state that end in the outcome",
+    "committor_low": "lower end of the exact binomial interval (95%) of the committor",
+    "committor_high": "upper end of the exact binomial interval (95%) of the committor",
+    "successes": "number of copies that end in the outcome",
+    "trials": "number of copies that have not diverged; 0 where none was measured",
+    "outcome": "1 if the run itself ends in the outcome, otherwise 0",
+    "displacement": "size of the random displacement of the copies; 0 without one",
+    "growing_modes": "number of modes of the linearised motion that grow at a state",
+    "decision_step": "where the agreement of the copies passes one half for the last time",
+    "decision_step_low": "lower end of the decision step, by intervals of the agreement",
+    "decision_step_high": "upper end of the decision step, by intervals of the agreement",
+    "decision_duration": "steps from the last agreement of at most 0.1 to 0.9 and more",
+    "firmness": "largest displacement up to which the agreement is at least 0.9",
+}
+"""What the variables of a committor are."""
+
+
 def committor(
     trajectory: xr.Dataset,
     outcome: str | Outcome = "circle",
@@ -170,7 +188,10 @@ def committor(
     if changes:
         words = [f"{name}={short_text(name, value)}" for name, value in changes.items()]
         result.attrs["changes"] = ", ".join(words)
-    return add_decisions(result)
+    result = add_decisions(result)
+    for name in sorted(COMMENTS.keys() & set(map(str, result.variables))):
+        result[name].attrs["comment"] = COMMENTS[name]
+    return result
 
 
 def _grid_steps(steps: int | Sequence[int], first: int, until: int) -> list[int]:

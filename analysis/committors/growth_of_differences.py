@@ -212,11 +212,15 @@ def linearized_exponents(
     SettingsError for other systems, step rules and normalisations, and for optimizers
     without a derivative."""
     settings = read_settings(trajectory)
+    # settings of a user's system, which may be derived from these, have no known step
+    is_built_in = type(settings) in (ParticleSettings, ModularSettings)
     match settings:
-        case ParticleSettings(step_rule="force", variance="overall", temperature=0.0):
+        case ParticleSettings(
+            step_rule="force", variance="overall", temperature=0.0
+        ) if is_built_in:
             frames = replay(trajectory, None, step, until)
             derivatives = _particle_derivatives(frames, settings)
-        case ModularSettings():
+        case ModularSettings() if is_built_in:
             derivatives = _update_derivatives(trajectory, settings, step, until)
         case _:
             allowed = (

@@ -116,7 +116,9 @@ class RunsPage:
             return {}
         opened = self.files.opened(s.file)
         settings = read_settings(opened.trajectory)
-        if not isinstance(settings, ParticleSettings):
+        # a user's system may have settings that are derived from those of particles
+        is_particles = settings.system == ParticleSettings.system
+        if not (is_particles and isinstance(settings, ParticleSettings)):
             return {}
         values = {**vars(settings), "seed": opened.entries[s.run].seed}
         values["law"] = law_json(settings.law) if settings.law else ""

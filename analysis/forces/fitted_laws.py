@@ -70,7 +70,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.expressions import number_text
 from dynamics.forces import Force, law_json
 from dynamics.law_files import LAW_ATTRIBUTE
-from dynamics.particles import group_pairs
+from dynamics.particles import group_pairs, known_law
 from dynamics.particles.integrator import field_weights
 from dynamics.progress import progress_bar
 from dynamics.recording.model_file import ModelFile
@@ -307,7 +307,7 @@ def fit_pair_law(
             "dimension run: found a single run, expected at least two, of which one is"
             " held out"
         )
-    law = law or ParticleSettings()
+    law = known_law(law or ParticleSettings())
     seeds = trajectory["seed"].values
     at = audited_frames(trajectory, frames, LEAST_FRAMES, model)
     valid = valid_frames(trajectory).values[:, at]

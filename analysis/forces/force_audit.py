@@ -57,6 +57,7 @@ from analysis.statistics.division import ratio
 from analysis.statistics.intervals import drop_non_finite, mean_interval
 from analysis.structures.fourier import fourier_frequencies
 from dynamics.kernels.compiling import numba_threads
+from dynamics.particles import known_law
 from dynamics.progress import progress_bar
 from dynamics.randomness import random_stream
 from dynamics.recording.model_file import ModelFile
@@ -187,7 +188,7 @@ def audit_forces(
         recorded with ``embedding_gradient=True``.
     law : ParticleSettings, optional
         Forces, constants and balance, by default CA's at f_a = 1. Its n and dim are the
-        network's.
+        network's. Settings of a system from outside define `forces`.
     frames : int, Selection or array of int
         Number of audited frames, denser at the start, a selection of frames, or their
         indices.
@@ -223,7 +224,8 @@ def audit_forces(
         If the trajectory has no weights of a network that adds numbers, or no gradient
         of a recorded model.
     SettingsError
-        For fewer than two frames.
+        For fewer than two frames, and for settings that do not say the law of their
+        system.
 
     Examples
     --------
@@ -238,7 +240,7 @@ def audit_forces(
     n = trajectory.attrs["modulus"]
     dim = trajectory.sizes["axis"]
     law = dataclasses.replace(
-        law or ParticleSettings(), n=n, start="random", start_step=0
+        known_law(law or ParticleSettings()), n=n, start="random", start_step=0
     )
     at = audited_frames(trajectory, frames, 2, model)
     seeds = trajectory["seed"].values

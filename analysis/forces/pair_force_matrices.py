@@ -36,8 +36,10 @@ from dynamics.kernels.compiling import (
 from dynamics.particles import (
     ForceFields,
     ParticleSystem,
+    check_moves_as_particles,
     force_fields,
     group_pairs,
+    known_law,
 )
 from dynamics.particles.fast_forces import fast_force_fields
 from dynamics.particles.integrator import field_weights
@@ -419,8 +421,8 @@ def simulate_in_any_dimension(
     Raises
     ------
     SettingsError
-        For other rules of the step or of the normalisation than the default, and for
-        noise.
+        For other rules of the step or of the normalisation than the default, for noise,
+        and for settings of a system that may move otherwise.
 
     Examples
     --------
@@ -430,6 +432,8 @@ def simulate_in_any_dimension(
     >>> simulate_in_any_dimension(np.eye(5, 100), ParticleSettings(), 2).shape
     (5, 100)
     """
+    check_moves_as_particles(law)
+    law = known_law(law)
     for name in ("step_rule", "variance", "temperature"):
         if getattr(law, name) != getattr(ParticleSettings, name):
             raise SettingsError(

@@ -36,7 +36,7 @@ dimensionless."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import xarray as xr
@@ -56,6 +56,7 @@ from analysis.statistics.division import ratio
 from analysis.structures.embedding_arrays import check_embedding
 from dynamics.errors import TrajectoryError
 from dynamics.expressions import Expression
+from dynamics.particles import known_law
 from dynamics.particles.force_terms import TINY
 from dynamics.particles.integrator import field_weights
 from dynamics.particles.pair_list import PairList
@@ -103,7 +104,11 @@ def force_and_jacobian(
 
     Raises
     ------
-    SettingsError, ValueError
+    SettingsError
+        For another shape than that of the settings, and for settings that do not say
+        the law of their system.
+    ValueError
+        For an embedding that is not finite.
 
     Examples
     --------
@@ -113,6 +118,7 @@ def force_and_jacobian(
     >>> bool(np.allclose(field.jacobian, field.jacobian.T))  # the gradient of a potential
     True
     """
+    settings = known_law(settings, "settings")
     x = check_embedding(embedding)
     n, dim = x.shape[-2:]
     if (n, dim) != (settings.n, settings.dim):
@@ -418,11 +424,7 @@ def force_spectra(
     TrajectoryError
         For another system, more than 1000 coordinates or more than 3000 pairs.
     """
-    settings = read_settings(trajectory)
-    if not isinstance(settings, ParticleSettings):
-        raise TrajectoryError(
-            f"attribute system: found {settings.system}, expected particles"
-        )
+    settings = _particle_settings(trajectory)
     pairs = _checked_pairs(settings)
     some = trajectory.isel(step=frames)
     x = (
@@ -446,14 +448,25 @@ def force_spectra(
 def force_operator(frame: xr.Dataset) -> CurvatureOperator:
     """The Jacobian of the total force at a trajectory of one frame. Raises
     TrajectoryError as `force_spectra`."""
-    settings = read_settings(frame)
-    assert isinstance(settings, ParticleSettings)
+    settings = _particle_settings(frame)
     pairs = _checked_pairs(settings)
     x = frame["embedding"].transpose("run", "step", "token", "axis").values[0, 0]
     jacobian = force_and_jacobian(x, settings, pairs).jacobian
     return CurvatureOperator(
         {"embedding": x.shape}, jacobian.__matmul__, lambda: jacobian, False
     )
+
+
+def _particle_settings(trajectory: xr.Dataset) -> ParticleSettings:
+    """The settings of a trajectory of particles. Raises TrajectoryError for another
+    system."""
+    settings = read_settings(trajectory)
+    # a user's system may have settings that are derived from those of particles
+    if settings.system != ParticleSettings.system:
+        raise TrajectoryError(
+            f"attribute system: found {settings.system}, expected particles"
+        )
+    return cast(ParticleSettings, settings)
 
 
 def _checked_pairs(settings: ParticleSettings) -> PairList:

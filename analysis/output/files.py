@@ -6,19 +6,26 @@ import hashlib
 import os
 import re
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from dynamics.errors import RecordingError, SettingsError
-from dynamics.folders import existing_folder, expand_home
+from dynamics.folders import existing_folder, expand_home, full_disk_reason
 
 
 def plain_stem(path: Path) -> str:
     """The name of a trajectory without its suffix and wildcards, with which the names
-    of its results begin."""
+    of its results begin.
+
+    Of a pattern such as "seed-*.nc" these are the words between the wildcards, or the
+    name of the folder: seed."""
     words = re.split(r"[*?\[\]]+", path.stem)
+    if len(words) > 1 and not path.exists():
+        words = re.split(r"[*?]|\[[^]]+\]", path.stem)
+        words = [word.strip("-_. ") for word in words]
     return "-".join(filter(None, words)) or path.absolute().parent.name
 
 
@@ -33,6 +40,9 @@ def combined_path(paths: Sequence[Path], word: str, suffix: str) -> Path:
 
 HDF5_SIGNATURE = b"\x89HDF"
 """First bytes of a NetCDF-4 file."""
+
+PRINTED_SUFFIXES = (".tex", ".md")
+"""Endings of the names of files that have a table as it is printed."""
 
 STALE_SECONDS = 3600
 """Age in seconds at which a temporary file of a killed process is removed by the next
@@ -67,10 +77,15 @@ def replace_file(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        raise RecordingError(
-            f"{path}: could not be written ({error.strerror or error})"
-        ) from None
+        reason = full_disk_reason(temporary) or error.strerror or error
+        raise RecordingError(f"{path}: could not be written ({reason})") from None
+    except (RuntimeError, zlib.error):  # of libraries that write to a full disk
+        if reason := full_disk_reason(temporary):
+            raise RecordingError(f"{path}: could not be written ({reason})") from None
+        raise
     finally:
+        with suppress(OSError):
+            os.truncate(temporary, 0)  # HDF5 keeps a file open that it could not close
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
@@ -85,7 +100,7 @@ def _clear(path: Path) -> None:
 
 def check_paths(options: Any) -> None:
     """Check, before any work is done, that no option names a pipe or a device, that
-    --out and --csv can be written, and that --csv names a CSV file.
+    --out and --csv can be written, and that --csv names a file of a table.
 
     Raises SettingsError.
     """
@@ -101,8 +116,10 @@ def check_paths(options: Any) -> None:
     if csv is None or str(csv) == "-":
         return
     existing_folder(csv, "csv")
-    if csv.suffix != ".csv" or csv.is_dir():
-        raise SettingsError("csv", csv, "the name of a file that ends in .csv, or -")
+    suffixes = (".csv", *PRINTED_SUFFIXES)
+    if csv.suffix not in suffixes or csv.is_dir():
+        allowed = f"the name of a file that ends in {' or '.join(suffixes)}, or -"
+        raise SettingsError("csv", csv, allowed)
     others = [Path(path) for name, path in paths if name != "csv"]
     if csv.absolute() in map(Path.absolute, others):
         raise SettingsError("csv", csv, "a file that the command does not read")

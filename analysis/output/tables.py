@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import lazy_loader as lazy
 
-from analysis.output.files import replace_file
+from analysis.output.files import PRINTED_SUFFIXES, replace_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,7 +183,9 @@ def _markdown_text(printed: pd.DataFrame) -> str:
     return escaped.to_markdown(index=False, disable_numparse=True) + "\n"
 
 
-PRINTED_FORMATS = {".tex": _latex_text, ".md": _markdown_text}
+PRINTED_FORMATS = dict(
+    zip(PRINTED_SUFFIXES, (_latex_text, _markdown_text), strict=True)
+)
 """How the printed columns are written, by the ending of a file's name."""
 
 

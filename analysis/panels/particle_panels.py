@@ -1,5 +1,5 @@
-"""Panels of CA's particles: tokens, their pair sums over a class map of the plane, and
-forces on tokens.
+"""Panels of CA's particles, and of systems from outside whose tokens are numbers:
+tokens, their pair sums over a class map of the plane, and forces on tokens.
 
 The map shows the residue of the nearest pair sum. A cross marks each grid imperfection,
 a pair sum whose nearest other pair sum has another residue. Of many pair sums, images
@@ -43,12 +43,18 @@ from analysis.panels.scene import (
 from analysis.structures.circles_and_grids import imperfect_pair_sums
 from analysis.structures.projection import MAX_COORDINATE, Projection, fit_projection
 from dynamics.forces import CA, Force
-from dynamics.particles.particle_system import ParticleSystem
+from dynamics.particles import (
+    ParticleSystem,
+    has_known_law,
+    known_law,
+    moves_as_particles,
+)
 from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError
 from dynamics.settings_text import short_expression
 from dynamics.strengths import evaluate
 from dynamics.tasks import all_pairs, modular_sum
+from dynamics.trajectory.schema import adds_numbers
 
 _MAP_OPACITY = 0.55
 """Opacity of the colours of classes in the background of pair sums."""
@@ -84,6 +90,11 @@ _FORCE_EXPLANATION = (
     "The force on every particle, mean of this step and the next: particles of a grid"
     " jump to and fro. What is left at rest changes only the size, which every step"
     " restores."
+)
+
+_OWN_FORCE_EXPLANATION = (
+    "The force of the law on every point. The system may move its points otherwise than"
+    " along it."
 )
 
 _ARRAY_NAMES = ("pair_sums", "classes", "crosses", "density", "imperfect_fraction")
@@ -403,7 +414,10 @@ class PairPanels:
 
 
 class ParticlePanels(PairPanels):
-    """Panels of particles."""
+    """Panels of particles, and of any embedding of the numbers modulo N.
+
+    Forces are those of the law that the settings say. Of a system from outside, the
+    force is that at a frame alone, as it is not known how the system moves."""
 
     def __init__(self, recorded: RecordedRun) -> None:
         super().__init__(recorded)
@@ -415,11 +429,17 @@ class ParticlePanels(PairPanels):
 
     @functools.cached_property
     def system(self) -> ParticleSystem:
-        return ParticleSystem(self.recorded.settings)
+        return ParticleSystem(known_law(self.recorded.settings))
 
     @property
-    def knows_law(self) -> bool:
-        """Whether this process has the functions of the user that the law may have."""
+    def has_force(self) -> bool:
+        """Whether the law is known and is one of as many particles and axes, and this
+        process has the functions of the user that it may have."""
+        settings = self.recorded.settings
+        if not has_known_law(settings):
+            return False
+        if (settings.n, settings.dim) != (self.n, self.dim):
+            return False
         try:
             for force in self.system.settings.forces:
                 evaluate(force.expression, np.ones(1))
@@ -445,9 +465,13 @@ class ParticlePanels(PairPanels):
         """The fields of the forces, (force, frame, token, axis)."""
         return self.system.fields(self.embedding[frames])
 
-    def force_arrows(self, frames: np.ndarray) -> np.ndarray:
+    def mean_force_arrows(self, frames: np.ndarray) -> np.ndarray:
         """Arrows of the mean force of two steps, (frame, arrow, 4)."""
         return self.arrows(frames, self.system.mean_force(self.embedding[frames]))
+
+    def force_arrows(self, frames: np.ndarray) -> np.ndarray:
+        """Arrows of the force, (frame, arrow, 4)."""
+        return self.arrows(frames, self.system.force(self.embedding[frames])[0])
 
     def field_arrows(self, field: int, frames: np.ndarray) -> np.ndarray:
         """Arrows of one of the force fields, all with the same scale, (frame, arrow,
@@ -558,31 +582,38 @@ class ParticlePanels(PairPanels):
             field_explanation(force),
         )
 
+    def total_force_panel(self) -> Panel:
+        """The force; of particles its mean over two steps."""
+        scale = "arrows scaled in each frame"
+        if not moves_as_particles(self.recorded.settings):
+            return self.force_panel(
+                "force", "force", self.force_arrows, scale, _OWN_FORCE_EXPLANATION
+            )
+        note = f"mean of two steps; {scale}"
+        return self.force_panel(
+            "force", "force", self.mean_force_arrows, note, _FORCE_EXPLANATION
+        )
+
     def run_panels(self) -> RunPanels:
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
             **self.pair_panels(),
         }
-        curves = common_panels.structure_panels(
-            self.recorded
-        ) | common_panels.metric_panels(self.recorded)
-        if self.knows_law:
-            panels["force"] = lambda: self.force_panel(
-                "force",
-                "force",
-                self.force_arrows,
-                "mean of two steps; arrows scaled in each frame",
-                _FORCE_EXPLANATION,
-            )
+        others = common_panels.build_default_panels(self.recorded).panels
+        if self.has_force:
+            panels["force"] = self.total_force_panel
             for field, force in enumerate(self.system.settings.forces):
-                is_taken = force.name in {*panels, *curves, *_ARRAY_NAMES}
+                is_taken = force.name in {*panels, *others, *_ARRAY_NAMES}
                 name = f"{force.name}_field" if is_taken else force.name
                 panels[name] = functools.partial(self.field_panel, field, name)
-        return RunPanels(panels | curves, _MAIN_PANELS)
+        return RunPanels({**panels, **others, **panels}, _MAIN_PANELS)
 
 
 def build_particle_panels(recorded: RecordedRun) -> RunPanels:
-    """Panels of CA's particles."""
-    if "embedding" not in recorded.data:
+    """Panels of CA's particles, and of a system from outside: those of
+    `build_default_panels`, with the pair sums if its tokens are the numbers modulo their
+    number, and the forces if its settings say its law."""
+    is_of_numbers = "embedding" in recorded.data and recorded.has_residue_tokens
+    if not (is_of_numbers and adds_numbers(recorded.data)):
         return common_panels.build_default_panels(recorded)
     return ParticlePanels(recorded).run_panels()

@@ -4,10 +4,10 @@ scenes.
 The panels of a system come from a function in `PANEL_BUILDERS`, which takes a
 `RecordedRun` and returns `RunPanels`: a function for each panel, and the names of the
 panels that are shown if none are chosen. A system without an entry has the panels of
-`build_default_panels`. To add panels for another system:
+`build_particle_panels`. To add panels for another system:
 
     def build_pendulum_panels(recorded: RecordedRun) -> RunPanels:
-        panels = build_default_panels(recorded).panels
+        panels = build_particle_panels(recorded).panels
         return RunPanels({"phase": lambda: Panel("phase", ...), **panels})
 
     PANEL_BUILDERS["pendulum"] = build_pendulum_panels  # `system` of its settings
@@ -27,7 +27,6 @@ from analysis import panels as panel_package
 from analysis.panels.common_panels import (
     RecordedRun,
     RunPanels,
-    build_default_panels,
 )
 from analysis.panels.particle_panels import build_particle_panels
 from analysis.panels.scene import EventMark, Scene
@@ -65,7 +64,7 @@ are imported when they are called."""
 
 def build_panels(recorded: RecordedRun) -> RunPanels:
     """Panels of a run, not yet computed."""
-    builder = PANEL_BUILDERS.get(recorded.settings.system, build_default_panels)
+    builder = PANEL_BUILDERS.get(recorded.settings.system, build_particle_panels)
     if isinstance(builder, str):
         builder = getattr(panel_package, builder)
     return builder(recorded)

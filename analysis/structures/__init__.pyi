@@ -62,9 +62,13 @@ from .projection import principal_axes as principal_axes
 from .representations import representation_measures as representation_measures
 from .similarity import linear_cka as linear_cka
 from .similarity import participation_ratio as participation_ratio
+from .structure_tables import END_COLUMNS as END_COLUMNS
+from .structure_tables import END_LEGEND as END_LEGEND
 from .structure_tables import ca_table_row as ca_table_row
+from .structure_tables import final_numbers as final_numbers
 from .structure_tables import network_columns as network_columns
 from .structure_tables import print_ca_table as print_ca_table
+from .structure_tables import structure_columns as structure_columns
 from .structure_tables import table_ensembles as table_ensembles
 from .structure_tables import table_rows as table_rows
 from .sweep_structures import add_structures as add_structures

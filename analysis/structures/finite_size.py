@@ -108,6 +108,9 @@ def plan_scaling(
             )
         for number in numbers:
             check_integer(name, number, 1, 2**53)
+    if settings.system not in SCALING_SETTINGS:
+        allowed = "those of " + " or ".join(SCALING_SETTINGS)
+        raise SettingsError("settings", f"those of {settings.system}", allowed)
     epochs = bool(settings.epoch_steps)
     designs = {}
     for at, n in enumerate(sizes):

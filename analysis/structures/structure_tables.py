@@ -27,6 +27,7 @@ from analysis.statistics.intervals import (
     mean_interval,
 )
 from analysis.structures.circles_and_grids import (
+    FEWEST_TOKENS,
     StructureSummary,
     count_imperfections,
     is_circle,
@@ -39,7 +40,9 @@ from analysis.structures.ensemble_ends import (
     simulate_ends,
 )
 from analysis.structures.printed_tables import TABLE_1, TABLE_2, PrintedRow
+from dynamics.branching import final_embedding
 from dynamics.ensemble import Ensemble
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 from dynamics.settings_text import EXPRESSIONS
 from dynamics.trajectory.diverged import count_diverged
@@ -67,6 +70,13 @@ STRUCTURE_COLUMNS = (
 
 _CIRCLES = (Column("runs", "runs"), STRUCTURE_COLUMNS[0])
 _IMPERFECTIONS = STRUCTURE_COLUMNS[1]
+
+END_COLUMNS = (*_CIRCLES, Column("others", "others"), _IMPERFECTIONS)
+"""Columns of a table of the structures in which runs end, see `structure_columns`."""
+END_LEGEND = (
+    "others: runs that do not end as a circle; imperfections: mean over these runs"
+)
+"""Legend of a table with these columns."""
 
 TABLES = {
     ModularSettings.system: _Table(
@@ -99,7 +109,7 @@ TABLES = {
         "f_a",
         ("ga", "gr", "n", "dim", "start", *EXPRESSIONS, "law", "temperature"),
         TABLE_2,
-        (Column("f_a", "fa"), *_CIRCLES, Column("others", "others"), _IMPERFECTIONS),
+        (Column("f_a", "fa"), *END_COLUMNS),
     ),
 }
 """The tables by the system of their ensembles. Imperfections and their correlation with
@@ -129,6 +139,19 @@ def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, An
             "correlation", correlation_interval(imperfections, accuracy[~circle])
         ),
     }
+
+
+def final_numbers(trajectory: xr.Dataset) -> xr.DataArray:
+    """`dynamics.final_embedding` of a trajectory whose tokens are the numbers modulo
+    their number, of which there are at least five. Raises TrajectoryError."""
+    ends = final_embedding(trajectory)
+    n, tokens = int(trajectory.attrs["modulus"]), ends.sizes["token"]
+    if n != tokens or n < FEWEST_TOKENS:
+        raise TrajectoryError(
+            f"dimension token: found {tokens} tokens and the modulus {n}, expected the"
+            f" numbers modulo N, from N = {FEWEST_TOKENS}"
+        )
+    return ends
 
 
 def structure_columns(embedding: np.ndarray) -> dict[str, Any]:
@@ -170,7 +193,7 @@ def _row_of_ends(ends: EnsembleEnds) -> dict[str, Any]:
     else:
         columns = structure_columns(ends.embedding)
         compared = ["imperfections"]
-    name = TABLES[settings.system].setting
+    name = _table_of(settings).setting
     paper = {
         f"paper_{item}": printed and getattr(printed, item).split(" ")[0]
         for item in compared
@@ -183,9 +206,17 @@ def _row_of_ends(ends: EnsembleEnds) -> dict[str, Any]:
     }
 
 
+def _table_of(settings: Any) -> _Table:
+    """The table of the system of settings. Raises SettingsError if it has none."""
+    if settings.system not in TABLES:
+        allowed = "those of " + " or ".join(TABLES)
+        raise SettingsError("settings", f"those of {settings.system}", allowed)
+    return TABLES[settings.system]
+
+
 def printed_row(settings: Any, steps: int) -> PrintedRow | None:
     """The row that the paper's table has for these settings, if it has one."""
-    table = TABLES[settings.system]
+    table = _table_of(settings)
     default = type(settings)()
     fixed = [name for name in table.fixed if name != table.setting]
     if steps != default.default_steps or any(
@@ -238,8 +269,9 @@ def _row_label(settings: ModularSettings | ParticleSettings) -> str:
 def _row_ensembles(
     settings: SettingsT, runs: int, seed: int, epochs: int | None, device: str
 ) -> list[tuple[SettingsT, Ensemble]]:
-    """The settings and the ensembles of the rows of the table of a system."""
-    table = TABLES[settings.system]
+    """The settings and the ensembles of the rows of the table of a system. Raises SettingsError
+    for another system, and for a value of the setting of the rows."""
+    table = _table_of(settings)
     result = getattr(settings, table.setting)
     values = [f"{value:g}" for value in table.printed]
     if result != getattr(type(settings), table.setting):
@@ -264,9 +296,7 @@ def print_ca_table(rows: Sequence[Mapping[str, Any]], csv: Path | None) -> None:
     of_paper = next(item for item in TABLES.values() if item.setting in rows[0])
     output_table(table, of_paper.columns, csv)
     if str(csv) != "-":
-        print(
-            "others: runs that do not end as a circle; imperfections: mean over these runs"
-        )
+        print(END_LEGEND)
     settings = table[of_paper.setting][table["paper_circles_of_100"].notna()]
     if len(settings) and str(csv) != "-":
         print(

@@ -1,3 +1,7 @@
+from .known_laws import check_moves_as_particles as check_moves_as_particles
+from .known_laws import has_known_law as has_known_law
+from .known_laws import known_law as known_law
+from .known_laws import moves_as_particles as moves_as_particles
 from .pair_forces import FIELD_NAMES as FIELD_NAMES
 from .pair_forces import ForceFields as ForceFields
 from .pair_forces import force_fields as force_fields

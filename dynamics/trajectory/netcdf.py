@@ -35,7 +35,7 @@ from dynamics.errors import (
     SettingsError,
     TrajectoryError,
 )
-from dynamics.folders import expand_home
+from dynamics.folders import expand_home, full_disk_reason
 from dynamics.trajectory.schema import must_be_finite
 
 
@@ -303,9 +303,8 @@ def write_sealed_file(
         TypeError,
         ValueError,
     ) as error:  # netCDF4 raises any of these
-        raise RecordingError(
-            f"{path}: could not be written ({_reason(error, temporary)})"
-        ) from error
+        reason = full_disk_reason(temporary) or str(error)
+        raise RecordingError(f"{path}: could not be written ({reason})") from error
     finally:
         with contextlib.suppress(OSError):
             os.truncate(temporary, 0)  # HDF5 keeps a file open that it could not close
@@ -341,20 +340,6 @@ def _compare_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> 
                         raise OSError(
                             errno.EIO, f"variable {name} reads back differently"
                         )
-
-
-def _reason(error: Exception, temporary: Path) -> str:
-    """The reason of an error. HDF5 does not distinguish a full disk from other errors,
-    so try to write 1 MiB."""
-    try:
-        with temporary.open("ab") as file:
-            file.write(bytes(1 << 20))
-    except OSError as problem:
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            return "no space left on the disk"
-        if problem.errno == errno.EFBIG:
-            return "a limit on file size is reached"
-    return str(error)
 
 
 def _write_group(

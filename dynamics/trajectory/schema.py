@@ -157,8 +157,20 @@ DIMENSIONS = {
 }
 """What the entries of a dimension are, as the comment of its coordinate."""
 
+STATE_ARRAYS = {
+    "exp_avg": "running mean of the gradient, of each parameter",
+    "exp_avg_sq": "running mean of the squared gradient, of each parameter",
+    "seeds": "seeds of the runs, by which their data are drawn",
+    "updates": "number of updates of the optimizer",
+    "weights": "all parameters of a run, one variable after the other",
+}
+"""What the arrays of exact restart states of networks are."""
+
 MAX_LABEL = 30
 """Longest `long_name`, in characters: it is the label of an axis."""
+
+
+_OTHER_COMMENTS = DIMENSIONS | STATE_ARRAYS
 
 
 def axis_label(name: str) -> str:
@@ -178,7 +190,7 @@ def describe_variables(dataset: xr.Dataset) -> xr.Dataset:
         name = str(key)
         attrs = dataset[key].attrs
         known = VARIABLES.get(name)
-        comment = known.comment if known else DIMENSIONS.get(name, "")
+        comment = known.comment if known else _OTHER_COMMENTS.get(name, "")
         label = known.long_name if known else axis_label(name)
         given = attrs.get("long_name", "")
         if len(given) > MAX_LABEL:
@@ -223,6 +235,9 @@ INCOMPLETE_SINCE = "incomplete_since"
 values are not recorded; missing if it never has."""
 ACTIVATION = "activation."
 """What the names of the variables of recorded activations begin with."""
+
+REGISTERED_PARTS = ("optimizer", "schedule")
+"""Settings whose values may be registered by a user's module."""
 
 REQUIRED_ATTRIBUTES = {
     "Conventions": str,
@@ -279,6 +294,9 @@ def read_settings(trajectory: xr.Dataset) -> Settings:
             )
         return msgspec.convert(values, kind, strict=True)
     except (ValueError, TypeError) as error:  # JSON, types and SettingsError alike
+        cause = error.__cause__
+        if isinstance(cause, SettingsError) and cause.field in REGISTERED_PARTS:
+            raise UnknownSystem(f"attribute config_json: {cause}") from None
         raise TrajectoryError(f"attribute config_json: {error}") from None
 
 

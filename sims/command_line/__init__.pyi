@@ -8,6 +8,7 @@ from .run_files import UNREADABLE as UNREADABLE
 from .run_files import describe_run_file as describe_run_file
 from .run_files import list_run_files as list_run_files
 from .sweep_results import MAX_PRINTED_POINTS as MAX_PRINTED_POINTS
+from .sweep_results import replaced_steps as replaced_steps
 from .sweep_results import sweep_figure_columns as sweep_figure_columns
 from .sweep_results import sweep_path as sweep_path
 from .sweep_results import sweep_rows as sweep_rows

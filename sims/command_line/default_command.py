@@ -2,12 +2,19 @@
 `docs/momentum.py`."""
 
 import dataclasses
-import sys
+from pathlib import Path
 from typing import Any
 
+import xarray as xr
+
+import dynamics
+from analysis import output, plots, structures
 from analysis.command_line.help_texts import docstring_summary
+from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import exit_on_settings_error, run_command
-from dynamics.settings import Settings
+from dynamics.errors import TrajectoryError
+from dynamics.settings import Settings, SettingsError
+from dynamics.settings_text import describe_settings
 from sims import command_line
 from sims.command_line.ensemble_options import (
     EnsembleOptions,
@@ -20,7 +27,7 @@ from sims.command_line.ensemble_options import (
 
 def system_options(settings: type[Settings]) -> Any:
     """The class of options: the settings of the system, the length of the runs, the
-    ensemble, and its origin."""
+    ensemble, its origin, and those of the table and the picture."""
     unit, text = duration_option(settings)
     ensemble = ensemble_options(settings)
     options = dataclasses.make_dataclass(
@@ -35,6 +42,7 @@ def system_options(settings: type[Settings]) -> Any:
             ("ensemble", ensemble, dataclasses.field(default_factory=ensemble)),
             ("origin", OriginOptions, dataclasses.field(default_factory=OriginOptions)),
         ],
+        bases=(PictureOptions,),
         frozen=True,
     )
     options.__doc__ = docstring_summary(settings)
@@ -54,15 +62,43 @@ def system_command(settings: type[Settings], program: str) -> None:
         )
 
     def main(chosen: Any) -> None:
-        _, trajectory = command_line.run_ensemble(
+        path, trajectory = command_line.run_ensemble(
             chosen.settings,
             getattr(chosen, unit),
             chosen.ensemble,
             chosen.origin,
-            sys.stdout,
+            chosen.log,
         )
         command_line.print_diverged(
-            trajectory, "they keep their last finite state", sys.stdout
+            trajectory, "they keep their last finite state", chosen.log
         )
+        _show_structures(chosen, path, trajectory)
 
     run_command(main, options, program, branch_defaults(repeat, settings.system))
+
+
+def _show_structures(
+    options: PictureOptions, path: Path, trajectory: xr.Dataset
+) -> None:
+    """Draw the embeddings at the end and print a table of their structures, if the
+    tokens of the system are the numbers modulo their number. Raises SettingsError if a
+    table is asked for that there is not."""
+    try:
+        ends = structures.final_numbers(trajectory)
+    except TrajectoryError as error:
+        if options.csv:
+            raise SettingsError(
+                "csv", options.csv, f"no value here, there is no table: {error}"
+            ) from None
+        return
+    if ends.sizes["run"]:
+        words = describe_settings(dynamics.read_settings(trajectory))
+        title = f"{words}, after {int(trajectory['step'][-1])} steps"
+        figure = plots.plot_embeddings(ends.values, ends["seed"].values, title)
+        picture = options.picture_path(path)
+        plots.save_figure(figure, picture)
+        print(f"picture     {picture}", file=options.log)
+    table = output.make_table([structures.structure_columns(ends.values)])
+    output.output_table(table, structures.END_COLUMNS, options.csv)
+    if str(options.csv) != "-":
+        print(structures.END_LEGEND)

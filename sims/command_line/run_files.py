@@ -3,6 +3,7 @@ read."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +11,12 @@ from typing import NamedTuple
 import xarray as xr
 
 from dynamics.errors import MissingPackage, TrajectoryError, UnknownSystem
-from dynamics.settings import RecordedSettings, Settings, SettingsError
+from dynamics.settings import (
+    SETTINGS_CLASSES,
+    RecordedSettings,
+    Settings,
+    SettingsError,
+)
 from dynamics.settings_text import describe_settings, setting_texts
 from dynamics.system import present_numerics_version
 from dynamics.trajectory.netcdf import is_locked, open_group
@@ -25,6 +31,8 @@ from dynamics.trajectory.schema import DIVERGED, RUNNING, STOPPED, read_settings
 MAX_OPTION = 80
 """Longest option in the list, in characters."""
 UNREADABLE, UNKNOWN_SYSTEM, OUTDATED = "unreadable", "unknown system", "outdated"
+UNREGISTERED = "not registered"
+"""Status of a file whose optimizer or schedule is not known here."""
 OUTDATED_NOTE = (
     f"{OUTDATED}: this version computes these runs otherwise. They are read and analysed,"
     " but not continued, replayed or branched; the same command makes a new file, with"
@@ -76,12 +84,12 @@ def describe_run_file(path: Path, check: bool = False) -> RunFile | None:
             runs = int(group.attrs["runs"])
             seed = int(group.attrs["seed"])
             system = str(group.attrs["system"])
-        note = f"{UNKNOWN_SYSTEM}: " + str(error).removeprefix(
-            f"{path}: "
-        ).removeprefix("attribute system: ")
+        status = UNREGISTERED if system in SETTINGS_CLASSES else UNKNOWN_SYSTEM
+        reason = re.sub(r"^attribute \w+: ", "", str(error).removeprefix(f"{path}: "))
+        note = f"{status}: {reason}"
         return RunFile(
             path.name,
-            UNKNOWN_SYSTEM,
+            status,
             str(steps),
             runs,
             seed,

@@ -9,6 +9,7 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import xarray as xr
 
 from analysis.output.results import check_result_path
@@ -17,10 +18,12 @@ from analysis.statistics.intervals import UNBOUNDED, mean_interval
 from analysis.structures.circles_and_grids import summarise_counts
 from analysis.structures.structure_tables import STRUCTURE_COLUMNS, summary_columns
 from dynamics.settings import SettingsError
-from dynamics.trajectory.netcdf import check_trajectory_path
+from dynamics.trajectory.netcdf import NETCDF_LOCK, check_trajectory_path
 from dynamics.trajectory.schema import DIVERGED, STOPPED
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dynamics.sweeps.design import SweepDesign
     from dynamics.sweeps.own_script import ScriptDesign
 
@@ -43,6 +46,19 @@ def sweep_path(
     if any(path.absolute() == file.absolute() for file in files):
         raise SettingsError("out", path, "another file than those of the points")
     return path
+
+
+def replaced_steps(out: Path, result: xr.Dataset) -> str:
+    """A remark if the file for the combined results has those of runs of other
+    lengths, which the result replaces; otherwise empty. The trajectories stay."""
+    if not out.exists():
+        return ""
+    with NETCDF_LOCK, xr.open_dataset(out) as former:
+        before, after = (np.unique(item["steps"].values) for item in (former, result))
+    if np.array_equal(before, after):
+        return ""
+    words = " and ".join(map(str, before.tolist()))
+    return f"  (replaces the results after {words} steps; --out keeps both)"
 
 
 def sweep_rows(result: xr.Dataset) -> list[dict[str, Any]]:
@@ -103,19 +119,32 @@ def sweep_table_columns(result: xr.Dataset, names: Container[str]) -> list[Colum
     ]
 
 
-def sweep_figure_columns(columns: Sequence[Column], with_map: bool) -> list[Column]:
+def sweep_figure_columns(
+    table: pd.DataFrame, columns: Sequence[Column], with_map: bool
+) -> list[Column]:
     """The columns of the table that the picture shows: structures, accuracies or
     losses, and forces only if there is nothing else.
 
-    with_map: the first of them alone, of accuracies or losses that of pairs that were
-    not trained on, which is what a map of two settings shows."""
+    with_map: one of them alone, which is what a map of two settings shows: circles, or
+    the accuracy of pairs that were not trained on if its range is larger; of losses that
+    of these pairs."""
     measures = [column for column in columns if column.interval]
     shown = [column for column in measures if not column.name.endswith(_FORCE)]
     shown = shown or measures
-    if not with_map or shown[0] in STRUCTURE_COLUMNS:
-        return shown[:1] if with_map else shown
+    if not with_map:
+        return shown
     held_out = [one for one in shown if one.name.startswith(_HELD_OUT)]
-    return (held_out or shown)[:1]
+    if shown[0] not in STRUCTURE_COLUMNS:
+        return (held_out or shown)[:1]
+    accuracies = [one for one in held_out if one.name.endswith("accuracy")]
+    ranges = [_printed_range(table, one) for one in (shown[0], *accuracies[:1])]
+    return [(shown[0], *accuracies)[ranges.index(max(ranges))]]
+
+
+def _printed_range(table: pd.DataFrame, column: Column) -> float:
+    """The range of a column over the points, as printed; 0 without values."""
+    values = table[column.name].astype(float)
+    return column.scale * float(np.nan_to_num(values.max() - values.min()))
 
 
 def _shown_metric(result: xr.Dataset) -> tuple[str, list[str]]:

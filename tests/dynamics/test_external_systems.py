@@ -376,6 +376,19 @@ def test_classes_that_are_no_settings_are_refused(capsys):
         assert f"error: {told}" in capsys.readouterr().err
 
 
+def test_a_system_without_numbers_has_no_table(monkeypatch, capsys):
+    for words, code in (([], 0), (["--csv", "t.csv"], 2)):
+        arguments = ["--runs", "2", "--steps", "3", "--out", "a.nc", *words]
+        monkeypatch.setattr("sys.argv", ["walkers", *arguments])
+        try:
+            system_command(NoiseSettings, "walkers")
+        except SystemExit as end:
+            assert end.code == code
+        out, err = capsys.readouterr()
+        assert "picture" not in out
+        assert ("no table: dimension token: found 3 tokens" in err) == bool(words)
+
+
 # -------------------------------------------------------------------------------- names
 
 

@@ -15,6 +15,7 @@ from dynamics import (
     TrajectoryError,
     branch,
     open_trajectory,
+    optimizers,
     replay,
     run_path,
     simulate,
@@ -120,3 +121,21 @@ def test_runs_of_another_numerics_version_are_outdated(output_of):
     words = "--n 5 --runs 1 --steps 2 --out runs/particles.nc --overwrite"
     output_of("sims.particles", *words.split())
     assert describe_run_file(Path("runs/particles.nc")).status == "done"
+
+
+def test_a_run_with_an_optimizer_that_is_not_registered_is_readable_once_it_is(
+    output_of, monkeypatch
+):
+    def slow(gradient, weight, lr):
+        return weight - 0.5 * lr * gradient
+
+    monkeypatch.setattr("dynamics.optimizers._OPTIMIZERS.registered", {})
+    optimizers.register_optimizer(optimizers.Optimizer("slow_descent", slow))
+    settings = ModularSettings(n=5, hidden=8, optimizer="slow_descent", weight_decay=0)
+    simulate(settings, runs=2, steps=3, out="runs/a.nc", progress=False).close()
+    assert "done" in output_of("sims.runs")
+    monkeypatch.setattr("dynamics.optimizers._OPTIMIZERS.registered", {})
+    out = output_of("sims.runs")
+    assert "not registered" in out
+    assert "unreadable" not in out
+    assert "a module that registers it" in out

@@ -2,11 +2,13 @@
 trajectory."""
 
 import os
+import re
+import resource
 from pathlib import Path
 
 import pytest
 
-from analysis.output.files import STALE_SECONDS, replace_file
+from analysis.output.files import STALE_SECONDS, plain_stem, replace_file
 from dynamics import ParticleSettings, RecordingError, open_trajectory, simulate
 
 
@@ -85,3 +87,67 @@ def test_an_output_in_a_folder_that_cannot_be_written_is_refused_before_any_work
         f"error: {option}: found file/result.csv, allowed is a file in a folder that"
         " can be written"
     )
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """A run that the commands below draw and measure."""
+    path = tmp_path_factory.mktemp("shown") / "a.nc"
+    simulate(ParticleSettings(n=5), runs=3, steps=20, out=path).close()
+    return path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "formation --out r.nc",
+        "formation --csv t.csv",
+        "formation --csv t.tex",
+        *(f"frame --out p.{suffix}" for suffix in ("png", "pdf", "svg")),
+        "explore --export page.html",
+    ],
+)
+def test_a_full_disk_is_told_in_a_line(command, shown, typed, tmp_path):
+    """A limit on the size of files stands for the full disk."""
+    name, *options = command.split()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60, before[1]))
+    try:
+        code, _, err = typed(f"analysis.{name}", shown, *options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert code == 1
+    said = r"error: .*could not be written \(.*limit on file size is reached.*\)\n"
+    assert re.fullmatch(said, err)
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_an_error_of_a_library_on_a_disk_with_room_stays_what_it_is(tmp_path):
+    with (
+        pytest.raises(RuntimeError, match="of its own"),
+        replace_file(tmp_path / "r.nc"),
+    ):
+        raise RuntimeError("of its own")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "stem"),
+    [
+        ("runs/*.nc", "runs"),
+        ("runs/particles-*.nc", "particles"),
+        ("runs/s[0-9].nc", "s"),
+        ("runs/s[0-9]?_b*.nc", "s-b"),
+        ("*-fa2-*.nc", "fa2"),
+        ("particles-1-.nc", "particles-1-"),
+    ],
+)
+def test_names_of_results_of_a_pattern_have_the_words_between_its_wildcards(
+    pattern, stem
+):
+    assert plain_stem(Path(pattern)) == stem
+
+
+def test_the_name_of_a_file_with_brackets_is_kept(tmp_path):
+    for name, stem in (("p[1].nc", "p-1"), ("particles-1-.nc", "particles-1-")):
+        (tmp_path / name).write_text("")
+        assert plain_stem(tmp_path / name) == stem

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.output.tables import (
+    PRINTED_FORMATS,
     Column,
     format_p_value,
     format_table,
@@ -132,6 +133,12 @@ def test_the_printed_columns_are_written_as_latex(tmp_path):
     assert r"f\_a" in text
     assert "±" not in text
     assert second.count("- ") == 2
+
+
+@pytest.mark.parametrize("suffix", [".csv", *PRINTED_FORMATS])
+def test_a_command_writes_every_format_of_a_table(suffix, output_of):
+    output_of(f"sims.particles --n 5 --runs 2 --steps 3 --out a.nc --csv t{suffix}")
+    assert "circles" in Path(f"t{suffix}").read_text()
 
 
 def test_the_printed_columns_are_written_as_markdown(tmp_path, capsys):

@@ -1,8 +1,10 @@
 """Figures of sweeps: curves over one setting, maps of two."""
 
 import itertools
+import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,8 +75,25 @@ def test_the_cells_of_a_map_are_the_points(first, second, missing):
 )
 def test_a_picture_shows_what_one_wants_to_know(columns, curves, in_map):
     columns = [Column("fa", "fa"), *columns]
-    assert sweep_figure_columns(columns, with_map=False) == curves
-    assert sweep_figure_columns(columns, with_map=True) == [in_map]
+    table = pd.DataFrame({column.name: [0.5, 0.5] for column in columns})
+    assert sweep_figure_columns(table, columns, with_map=False) == curves
+    assert sweep_figure_columns(table, columns, with_map=True) == [in_map]
+
+
+@pytest.mark.parametrize(
+    ("circles", "accuracy", "in_map"),
+    [
+        ([0, 0], [0.2, 0.9], TEST),
+        ([10, 90], [0.5, 0.9], CIRCLES),
+        ([10, 30], [0.5, 0.9], TEST),
+        ([math.nan, math.nan], [0.5, 0.6], TEST),
+        ([0, 0], [math.nan, 0.6], CIRCLES),
+    ],
+)
+def test_a_map_shows_the_measure_of_the_larger_range(circles, accuracy, in_map):
+    table = pd.DataFrame({CIRCLES.name: circles, TEST.name: accuracy})
+    columns = [Column("fa", "fa"), CIRCLES, IMPERFECTIONS, TRAIN, TEST]
+    assert sweep_figure_columns(table, columns, with_map=True) == [in_map]
 
 
 @pytest.mark.parametrize("count", [1, 3])

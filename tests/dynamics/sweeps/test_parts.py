@@ -142,3 +142,13 @@ def train(settings, seed, out):
             optimizer.step()
             recording.step(loss=loss)
 """
+
+
+def test_a_combined_file_of_other_lengths_is_replaced_in_a_line(output_of):
+    line = [*WORDS[:-1], "4"]
+    assert "replaces" not in output_of("sims.sweep", *line)
+    assert "replaces" not in output_of("sims.sweep", *line)
+    printed = output_of("sims.sweep", *WORDS)
+    assert re.search(
+        r"sweep +runs/sweep-\S+  \(replaces the results after 4 steps; --out", printed
+    )
