@@ -1,12 +1,13 @@
 """Draw the pictures of the gallery again.
 
-python docs/make_pictures.py                 # all of them
+python docs/make_pictures.py                 # all with stored data
 python docs/make_pictures.py events llc      # some, by the names of their files
 python docs/make_pictures.py --measure llc   # by their command lines
+python docs/make_pictures.py --measure       # all, which takes hours
 
-A picture with a file in docs/picture-data that has all its data is drawn from this
-file; the others, and all with --measure, by the command lines below each picture in
-docs/gallery.md, which write the file anew. Some take hours, as the gallery says.
+A picture whose file in docs/picture-data has all its data is drawn from this file.
+Others, and all with --measure, are drawn by the command lines below them in
+docs/gallery.md, which write the file anew, and only if they are named.
 
 run.gif, the film that opens README and the site, is of a network and of particles that
 start at its first embedding; the first entry of the gallery makes both and films them.
@@ -47,10 +48,10 @@ def read_gallery() -> tuple[str, dict[str, str]]:
 
 
 def draw_picture(name: str, lines: str, measure: bool = False) -> None:
-    """Draw a picture from its data, if these are whole, or by its command lines."""
+    """Draw a picture from its data, or by its command lines."""
     picture = DOCS / "pictures" / name
     data = data_file(name)
-    if measure or not data.exists() or not read_drawing(data).whole:
+    if measure or not has_all_data(name):
         measure_picture(picture, data, lines)
     else:
         plots.save_figure(read_drawing(data).figure(), picture)
@@ -61,6 +62,11 @@ def draw_picture(name: str, lines: str, measure: bool = False) -> None:
 def data_file(name: str) -> Path:
     """The file with the data of a picture."""
     return DOCS / "picture-data" / f"{Path(name).stem}.zip"
+
+
+def has_all_data(name: str) -> bool:
+    """Whether a picture can be drawn from its file."""
+    return data_file(name).exists() and read_drawing(data_file(name)).whole
 
 
 def measure_picture(picture: Path, data: Path, lines: str) -> None:
@@ -134,12 +140,17 @@ def main(words: list[str]) -> None:
     """Draw the pictures with these names, or all; print the time that each takes."""
     ensembles, pictures = read_gallery()
     names = [word for word in words if word != "--measure"]
+    measure = "--measure" in words
     (DOCS / "picture-data").mkdir(exist_ok=True)
-    run_lines(ensembles)
+    if measure or names:
+        run_lines(ensembles)
     for name, lines in pictures.items():
-        if not names or Path(name).stem in names:
+        if Path(name).stem in names or not names:
             begin = time.monotonic()
-            draw_picture(name, lines, "--measure" in words)
+            if not (names or measure or has_all_data(name)):
+                print(f"{name:<24}not drawn: its data are not stored")
+                continue
+            draw_picture(name, lines, measure)
             print(f"{name:<24}{time.monotonic() - begin:6.0f} s", flush=True)
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib import colors
 from matplotlib.figure import Figure
@@ -131,7 +132,7 @@ def _summary(values: Any) -> list[float]:
     rank in the list from -1 to 1, which depends on their order."""
     flat = np.ma.filled(np.ma.asarray(values, float), np.nan).ravel()
     place = np.linspace(-1, 1, flat.size)[np.isfinite(flat)]
-    flat = flat[np.isfinite(flat)]
+    flat = np.clip(flat[np.isfinite(flat)], -1e30, 1e30)  # squares are finite
     if not flat.size:
         return [0]
     numbers = (flat.mean(), flat.std(), (flat * place).mean())
@@ -231,6 +232,8 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
         return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
     if isinstance(value, xr.Dataset | xr.DataArray):
         return {type(value).__name__: encode(value.to_dict(data="array"))}
+    if isinstance(value, pd.DataFrame):
+        return {"DataFrame": encode(value.to_dict("list"))}
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         arrays.append(array.astype(str) if array.dtype == object else array)
@@ -265,6 +268,8 @@ def _decode(value: Any, arrays: list[np.ndarray]) -> Any:
         return _find(name)(**decode(fields))
     if kind in ("Dataset", "DataArray"):
         return getattr(xr, kind).from_dict(decode(content))
+    if kind == "DataFrame":
+        return pd.DataFrame(decode(content))
     items = [decode(item) for item in content]
     return items if kind == "list" else tuple(items)
 

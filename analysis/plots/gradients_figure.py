@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.ndimage import median_filter
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.panels.style import current_style
 from analysis.plots.curves import (
     draw_layer_names,
@@ -44,9 +44,6 @@ _EVENT_LINES = {
     "escape": ("-", "departure"),
 }
 
-_NAMES = ("loss", "accuracy", "log", "linear", "drops", "spikes", "correlations")
-"""Names of the panels."""
-
 _DASHED_FROM = 4
 """The layer from which lines are dashed, so that more than this number can be told
 apart."""
@@ -71,7 +68,9 @@ def plot_gradient_norms(
     if layers > len(drawn):
         runs += f"; the {len(drawn)} largest of {layers} layers"
     title = f"{trajectory.attrs['system']}: {runs}"
-    figure, panels = new_panels([1] * 4 + [4 / 3] * 3, title, 1.2, _NAMES)
+    figure, panels = new_panels(
+        [1] * 4 + [4 / 3] * 3, title, 1.2, figure_panels.GRADIENTS
+    )
     entries = _plot_run(panels[:4], trajectory, run, config)
     lower = panels[4:]
     for axes, kind in zip(lower, result["kind"].values, strict=False):

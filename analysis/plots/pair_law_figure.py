@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.forces.law_words import law_words
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.curves import plot_quartile_band
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
@@ -22,11 +22,7 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
     trajectory."""
     title = f"{name}: pair law of {result.sizes['run']} runs, medians with quartiles"
     spaces = result["space"].values
-    names = [
-        f"{space}_{name}"
-        for space in spaces
-        for name in ("fit", "repulsion", "alignment")
-    ]
+    names = figure_panels.PAIR_LAW[: 3 * len(spaces)]
     figure, panels = new_panels([4 / 3] * len(names), title, 1.1, names)
     for row, space in enumerate(spaces):
         of_space = result.sel(space=space)

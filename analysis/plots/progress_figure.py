@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.curves import (
     curves_caption,
     draw_survival,
@@ -38,9 +38,6 @@ _PANELS: dict[str, dict[str, str]] = {
 }
 """Title of each panel, and its measures with their names."""
 
-_NAMES = ("loss", "parts", "components", "clock", "weights", "delay")
-"""Names of the panels."""
-
 
 @in_style
 def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
@@ -50,7 +47,7 @@ def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     The phases are drawn at their median times, in runs that have all three.
     """
     title = curves_caption(trajectory)
-    figure, panels = new_panels([4 / 3] * 6, title, 1.1, _NAMES)
+    figure, panels = new_panels([4 / 3] * 6, title, 1.1, figure_panels.PROGRESS)
     time = result["step"].values / result.attrs["unit"]
     unit = result.attrs["unit_of_time"]
     plot_metric_curves(panels[0], trajectory, "loss")
