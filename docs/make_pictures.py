@@ -86,10 +86,15 @@ def measure_picture(picture: Path, data: Path, lines: str) -> None:
 def run_lines(lines: str, data: Path | None = None) -> str:
     """What some lines of shell print. data: file for the data of the last figure that
     they draw."""
+    run = shlex.quote(sys.executable)
+    script = f'exec {run} "$@"\n'
+    if data is not None:
+        script = f'exec {run} {shlex.join(map(str, (RECORDER, data)))} "$@"\n'
+    if "python -m analysis." in lines:  # which draws the picture
+        script = f'case "$2" in sims.*) exec {run} "$@";; esac\n{script}'
     with tempfile.TemporaryDirectory() as folder:
         python = Path(folder) / "python"
-        words = [sys.executable] if data is None else [sys.executable, RECORDER, data]
-        python.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$@"\n')
+        python.write_text(f"#!/bin/sh\n{script}")
         python.chmod(0o755)
         environment = ENVIRONMENT | {"PATH": f"{folder}:{os.environ['PATH']}"}
         return subprocess.run(

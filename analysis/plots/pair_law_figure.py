@@ -58,15 +58,15 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
     curves = (
         (first, words.name),
         (second, f"its {words.fields}, fitted"),
-        (third, "fitted pair law"),
-        (muted, "fitted pair law, tokens renamed"),
+        (third, "pair law, fitted"),
+        (muted, "pair law, tokens renamed"),
     )
     for law, (colour, label) in zip(result["law"].values, curves, strict=True):
         r_squared = result["r_squared"].sel(law=law)
         plot_quartile_band(panel, time, r_squared, colour, label)
     for law, colour, label in (
-        ("pair law", third, ""),
-        ("renamed", muted, ", tokens renamed"),
+        ("pair law", third, "pair law of each frame"),
+        ("renamed", muted, "each frame, renamed"),
     ):
         median = result["frame_r_squared"].sel(law=law).median("run")
         panel.plot(
@@ -74,7 +74,7 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
             median,
             color=colour,
             linestyle=":",
-            label=f"fitted to each frame itself{label}",
+            label=label,
         )
     panel.set(
         title=f"{heading}: R² of -dL/dE", ylim=(0, 1), xlabel=result.attrs["clock"]

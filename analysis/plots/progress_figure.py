@@ -21,22 +21,23 @@ from analysis.statistics.survival import kaplan_meier
 
 _PANELS: dict[str, dict[str, str]] = {
     "loss of parts of the logits": {
-        "restricted_loss": "restricted loss, all pairs",
-        "excluded_loss": "excluded loss, training pairs",
+        "restricted_loss": "restricted loss",
+        "excluded_loss": "excluded loss",
     },
     "Fourier components": {
-        "embedding_gini": "Gini coefficient, embedding",
-        "map_gini": "Gini coefficient, neuron-logit map",
-        "key_fraction": "key frequencies, fraction of the logits' variance",
+        "embedding_gini": "Gini, embedding",
+        "map_gini": "Gini, neuron-logit map",
+        "key_fraction": "share of key frequencies",
     },
     "clock or pizza": {
         "gradient_symmetricity": "gradient symmetricity",
         "distance_irrelevance": "distance irrelevance",
         "component_circularity": "circularity of components",
     },
-    "sum of squared weights": {"squared_weights": "squared weights"},
+    "sum of squared weights": {"squared_weights": ""},
 }
-"""Title of each panel, and its measures with their names."""
+"""Title of each panel, and its measures with their names, which are short enough for
+two columns of a legend below a column."""
 
 
 @in_style
