@@ -43,7 +43,8 @@ FIRST_WORDS = {
 """What stands before the options, if it is not the trajectory of a network."""
 OTHER_LINES = [
     ["analysis.compare", "p.nc", "n.nc"],
-    *([f"analysis.{name}", "s.nc"] for name in "events fate llc noise".split()),
+    *([f"analysis.{name}", "s.nc"] for name in "events fate noise".split()),
+    ["analysis.llc", "s.nc", "--frames", "2", "--draws", "20", "--burn-in", "5"],
     *([f"analysis.{name}", "p.nc"] for name in "audit fate film".split()),
     *([f"analysis.{name}", "r.nc"] for name in "overview weight_spectra".split()),
     *([f"analysis.{name}", "r.nc"] for name in "curvature edge landscape".split()),
