@@ -103,7 +103,7 @@ COMMANDS_WITH_PANELS = (
 def small_files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
     for name, settings in SMALL.items():
-        simulate(settings, runs=2, steps=24, every=2, out=folder / f"{name}.nc").close()
+        simulate(settings, runs=2, steps=48, every=2, out=folder / f"{name}.nc").close()
     return folder
 
 
