@@ -236,7 +236,9 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
         return {"DataFrame": encode(value.to_dict("list"))}
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
-        arrays.append(array.astype(str) if array.dtype.kind in "OT" else array)
+        if array.dtype.kind in "OT":  # words
+            array = np.array(array.tolist(), str)
+        arrays.append(array)
         return {"array": len(arrays) - 1}
     if dataclasses.is_dataclass(value):
         return {"object": [_path_of(type(value)), encode(_fields(value))]}
