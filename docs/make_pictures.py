@@ -153,7 +153,7 @@ def main(words: list[str]) -> None:
         if Path(name).stem in names or not names:
             begin = time.monotonic()
             if not (names or measure or has_all_data(name)):
-                print(f"{name:<24}not drawn: its data are not stored")
+                print(f"{name:<24}not drawn: its data are not stored, or not whole")
                 continue
             draw_picture(name, lines, measure)
             print(f"{name:<24}{time.monotonic() - begin:6.0f} s", flush=True)
