@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-all test-portable lint docs bench gpu-check browser wheel clean
+.PHONY: help demo test test-all test-portable lint docs pictures bench gpu-check browser wheel clean
 
 help:
 	@echo "make demo       set up the light core and reproduce a row of a table in a minute"
@@ -12,6 +12,7 @@ help:
 	@echo "make test-portable  run the numeric tests as on other processors, versions, users and places; for releases"
 	@echo "make browser    install Debian's Chromium and axe-core, without which the tests of the explorer's page are skipped"
 	@echo "make docs       build the documentation site into docs/_build, and run its notebooks"
+	@echo "make pictures   draw the gallery's pictures from their stored data"
 	@echo "make bench      run the benchmarks in this environment"
 	@echo "make gpu-check  compare a GPU with the CPU, measure speeds, run the CUDA tests, write gpu-check.json; status 3 without a CUDA device"
 	@echo "make wheel      build the wheel and the source distribution into dist/"
@@ -47,6 +48,9 @@ browser:
 
 docs: .venv/full
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d docs/_build/doctrees docs docs/_build/html
+
+pictures: .venv/full
+	$(BIN)/python docs/make_pictures.py
 
 wheel: .venv/full
 	rm -rf build dist

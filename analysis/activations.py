@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from analysis import plots, structures
 from analysis.command_line.analysis import PRINTED_ROWS, Analysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ class Activations(Analysis):
 
     def printed_rows(self, table: pd.DataFrame) -> slice:
         return slice(-PRINTED_ROWS, None)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.REPRESENTATIONS
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         return plots.plot_representations(result)

@@ -26,6 +26,7 @@ from analysis.command_line.result_files import (
     write_result_and_picture,
 )
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.settings import ModularSettings, SettingsError, check_real
 from dynamics.trajectory.selection import Selection
 
@@ -72,6 +73,9 @@ class Audit(LawOptions, ModelAnalysis):
     def text_below(self, result: xr.Dataset) -> str:
         return "\n" + forces.audit_legend(result)
 
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.AUDIT
+
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         return plots.plot_audit(result, settings_in_words(trajectory))
 
@@ -111,6 +115,9 @@ class Options(PictureOptions):
     Default: TRAJECTORY-audit.nc, or audits.nc for several, in the folder of the first
     trajectory."""
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.AUDIT
 
 
 def main(options: Options) -> None:

@@ -19,6 +19,7 @@ import dynamics
 from analysis import clustering_heads, plots
 from analysis.command_line.analysis import Analysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics import networks
 from dynamics.trajectory.selection import Selection
 
@@ -83,6 +84,9 @@ class Circuits(Analysis):
         legend = clustering_heads.circuit_legend(ideal, bool(missing))
         texts = ["\n".join(summary), missing, "\n".join(legend)]
         return "\n".join(f"\n{text}" if text else "" for text in texts)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.CIRCUITS
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         runs = self.selection.select_runs(trajectory)

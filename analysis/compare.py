@@ -19,6 +19,7 @@ from analysis.command_line.result_files import (
     settings_in_words,
     write_result_and_picture,
 )
+from analysis.panels import figure_panels
 from dynamics import particles
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.settings_text import setting_texts, short_text
@@ -48,6 +49,9 @@ class Options(PictureOptions):
     out: Path | None = None
     """NetCDF file for the result; the picture has the suffix of its format. Default:
     FIRST-SECOND-compare.nc, beside the first trajectory."""
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.COMPARISON
 
 
 def main(options: Options) -> None:

@@ -17,6 +17,7 @@ from analysis import linearization, plots
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.linearization.spectrum_options import SpectrumOptions
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.settings import LOSS_FILE, RecordedSettings, SettingsError
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ class Curvature(ModelAnalysis):
         selected = self.selection.select_runs(trajectory)
         first = linearization.frame_indices(trajectory, self.selection)[0]
         return linearization.loss_warning(result, selected, first)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.CURVATURE
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         if is_of_recorded_model(result):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from analysis import linearization, loss_geometry, plots
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ class Edge(ModelAnalysis):
 
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
         return linearization.median_columns(HEADINGS)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.EDGE
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         return plots.plot_edge(result)

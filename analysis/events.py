@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from analysis import output, plots, transitions
 from analysis.command_line.analysis import PRINTED_ROWS, Analysis
 from analysis.output.tables import Column, format_interval, format_table
+from analysis.panels import figure_panels
 from analysis.transitions.detection import DetectionConfig
 
 if TYPE_CHECKING:
@@ -151,6 +152,9 @@ class Events(Analysis):
             lines.append("\n" + format_table(comparison, columns))
         lines.append(f"\ntable: {runs}")
         return "\n".join(lines)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.EVENTS
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         values = self._scalar(result, trajectory)

@@ -18,6 +18,7 @@ import analysis
 from analysis import committors, plots
 from analysis.command_line.analysis import Analysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -120,6 +121,9 @@ class Fate(Analysis):
     def text_above(self, result: xr.Dataset, trajectory: xr.Dataset) -> str:
         text = committors.describe_committors(result)
         return text + committors.describe_events(result)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.FATE
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         runs = self.selection.select_runs(trajectory)

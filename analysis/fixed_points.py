@@ -17,6 +17,7 @@ from analysis import clustering_heads, output, plots
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.result_files import write_result_and_picture
+from analysis.panels import figure_panels
 from dynamics import trajectory
 from dynamics.settings import SUCCESS_ACCURACY
 
@@ -41,6 +42,9 @@ class Options(PictureOptions):
     divided by the largest eigenvalue of the Hessian."""
     out: Path = Path("runs/fixed-points.nc")
     """NetCDF file for the result; the picture is saved beside it."""
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.FIXED_POINTS
 
 
 def main(options: Options) -> None:

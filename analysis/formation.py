@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from analysis import output, plots, structures
 from analysis.command_line.analysis import Analysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.trajectory.selection import check_run_index
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class Formation(Analysis):
             for item in output.split_results(result)
             if "grid_distance" not in item
         )
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.FORMATION
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure | None:
         results = formation_results(result)

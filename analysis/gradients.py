@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from analysis import plots, transitions
 from analysis.command_line.analysis import Analysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from analysis.transitions.detection import DetectionConfig
 from dynamics.trajectory.selection import check_run_index
 
@@ -94,6 +95,9 @@ class Gradients(Analysis):
     def text_below(self, result: xr.Dataset) -> str:
         window = result.attrs["window"]
         return LEGEND.format(window, 2 * window)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.GRADIENTS
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         run = self.run

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from analysis import loss_geometry, plots
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,6 +72,9 @@ class Landscape(ModelAnalysis):
         if "barrier" in result:
             return loss_geometry.BARRIER_LEGEND
         return loss_geometry.PLANE_LEGEND
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.BARRIERS
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         if "barrier" in result:

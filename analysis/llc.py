@@ -14,6 +14,7 @@ from analysis import loss_geometry, plots
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.loss_geometry.chain_options import ChainOptions
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection
 
@@ -89,6 +90,9 @@ class LLC(ModelAnalysis):
 
     def text_below(self, result: xr.Dataset) -> str:
         return "" if self.calibrate else "\n" + loss_geometry.describe_chains(result)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.LEARNING_COEFFICIENT
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         if self.calibrate:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from analysis import linearization, loss_geometry, plots
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class Noise(ModelAnalysis):
 
     def text_below(self, result: xr.Dataset) -> str:
         return LEGEND.format(modes=result.attrs["modes"])
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.NOISE
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         return plots.plot_gradient_noise(result)

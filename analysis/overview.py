@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from analysis import output, plots, transitions
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.trajectory.selection import Selection, check_run_index
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ which both measures change; others have no correlation."""
             at_lag = pair.isel(lag=int(size.argmax("lag")))
             rows.append({name: at_lag[name].item() for name in TABLE_NAMES})
         return output.make_table(rows)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return (*self.show, *figure_panels.OVERVIEW)
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         return plots.plot_overview(result, self.run)

@@ -15,6 +15,7 @@ from analysis.command_line.analysis import ModelAnalysis
 from analysis.command_line.options import LawOptions
 from analysis.command_line.result_files import settings_in_words
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.settings import check_real
 from dynamics.trajectory.selection import Selection
 
@@ -61,6 +62,9 @@ class PairLaw(LawOptions, ModelAnalysis):
 
     def text_below(self, result: xr.Dataset) -> str:
         return "\n" + forces.pair_law_legend(result)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.PAIR_LAW
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         return plots.plot_pair_law(result, settings_in_words(trajectory))

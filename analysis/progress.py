@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from analysis import output, plots, progress_measures
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.settings import check_real
 from dynamics.trajectory.selection import Selection
 
@@ -67,6 +68,9 @@ class Progress(ModelAnalysis):
 
     def text_below(self, result: xr.Dataset) -> str:
         return "\n" + progress_measures.describe_progress(result)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.PROGRESS
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure | None:
         runs = self.selection.select_runs(trajectory)

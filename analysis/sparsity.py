@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from analysis import clustering_heads, output, plots
 from analysis.command_line.analysis import Analysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection
 
@@ -53,6 +54,9 @@ class Sparsity(Analysis):
 
     def text_below(self, result: xr.Dataset) -> str:
         return clustering_heads.SPARSITY_LEGEND
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.SPARSITY
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         results = output.split_results(result)

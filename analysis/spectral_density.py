@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from analysis import loss_geometry, plots
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ class SpectralDensity(ModelAnalysis):
             f"\n{result.attrs['parameters']} parameters, {how}. Saddle index: number of"
             " eigenvalues below -0.0001 of the\nlargest magnitude; null: within it."
         )
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.SPECTRAL_DENSITY
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         return plots.plot_spectral_density(result)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from analysis import output, plots, transitions
 from analysis.command_line.analysis import ModelAnalysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import RecordedSettings, SettingsError, check_integer
 
@@ -146,6 +147,9 @@ class Spikes(ModelAnalysis):
             count = result.attrs["recorded"]
             return f"\n{count} spikes, {result.sizes['spike']} examined"
         return describe_spikes(result)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.SPIKES
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure | None:
         if is_of_recorded_model(result):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from analysis import loss_geometry, plots
 from analysis.command_line.analysis import PRINTED_ROWS, Analysis
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ changes before and after."""
 
     def printed_rows(self, table: pd.DataFrame) -> slice:
         return slice(-PRINTED_ROWS, None)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.WEIGHT_SPECTRA
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         return plots.plot_weight_spectra(result)

@@ -9,11 +9,12 @@ of the networks. Prints the table of analyses/pair_law.md and draws its figure.
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from analysis import forces, plots, structures
 from analysis.output import format_table, make_table
+from analysis.panels import colours
+from analysis.plots.figure_files import draw_legend, in_style
 from dynamics import ModularSettings, ParticleSettings, open_trajectory, simulate
 
 WEIGHT_DECAYS = (0.0, 0.3, 0.6, 1.0)
@@ -73,26 +74,30 @@ def compare_laws(weight_decay):
     return fitted, rows
 
 
+@in_style
 def draw_figure(laws, rows):
     """The fitted functions above, the ends of networks and particles below."""
-    figure, axes = plt.subplots(2, 3, figsize=(11.5, 6), layout="constrained")
-    colours = plt.get_cmap("Blues")(np.linspace(0.35, 1, len(laws)))
+    figure = plots.new_figure(plots.current_style().width, 7.5, layout="constrained")
+    axes = figure.subplots(2, 3)
+    ink = colours.colour("ink")
     for axis, (name, title) in zip(axes[0], FUNCTIONS.items(), strict=True):
         x = "angle" if "alignment" in name else "distance"
-        for (decay, law), colour in zip(laws.items(), colours, strict=True):
+        for (decay, law), colour in zip(
+            laws.items(), colours.ordered_colours(len(laws)), strict=True
+        ):
             one = law.sel(space="whole")
             scale = float(np.abs(one["paper_like"]).max())
             low, high = (one[f"{name}_{end}"] / scale for end in ("low", "high"))
             axis.fill_between(one[x], low, high, color=colour, alpha=0.2, lw=0)
             label = f"weight decay {decay:g}"
             axis.plot(one[x], one[name] / scale, color=colour, label=label)
-        axis.plot(one[x], one[f"paper_{name}"] / scale, "k--", label="CA's law")
+        axis.plot(
+            one[x], one[f"paper_{name}"] / scale, "--", color=ink, label="CA's law"
+        )
         axis.set(title=title, xlabel="cosine" if x == "angle" else "distance")
         if x == "distance":
             axis.set_xscale("log")
     axes[0, 0].set_ylabel("strength")
-    beside = {"fontsize": "small", "loc": "upper left", "bbox_to_anchor": (1.02, 1)}
-    axes[0, 2].legend(**beside)
     columns = {
         "circles %": "circles, %",
         "imperfections": "imperfections of the others",
@@ -103,14 +108,13 @@ def draw_figure(laws, rows):
             some = [row for row in rows if row["runs of"] == side and name in row]
             decays = [row["weight decay"] for row in some]
             values = [row[name] for row in some]
-            colour = f"C{SIDES.index(side)}"
+            colour = colours.series_colours(len(SIDES))[SIDES.index(side)]
             axis.plot(decays, values, marker, color=colour, label=side)
         axis.set(title=title, xlabel="weight decay", xticks=WEIGHT_DECAYS)
     some = [row for row in rows if "by chance" in row]
     chance = np.mean([row["by chance"] for row in some])
-    line = axes[1, 2].axhline(chance, color="grey", ls=":")
-    handles = axes[1, 0].get_legend_handles_labels()
-    axes[1, 2].legend([*handles[0], line], [*handles[1], "by chance"], **beside)
+    axes[1, 2].axhline(chance, color=colours.colour("muted"), ls=":", label="by chance")
+    draw_legend(figure)
     return figure
 
 

@@ -8,56 +8,57 @@ The numbers are in force-r2.csv: means over runs with half-widths of 95% interva
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from analysis import plots
+from analysis.panels.colours import colour
+from analysis.plots.figure_files import draw_legend, in_style
 
 NUMBERS = Path(__file__).parent / "force-r2.csv"
 PICTURE = Path("runs/force-r2.png")
 MOMENTS = ("test accuracy .5", "test accuracy .9", "end")
 SPACES = ("whole space", "planes of the key frequencies")
 SHIFT = {"four fields": -0.16, "pair law": 0.16}
-COLOURS = {"four fields": "C0", "pair law": "C1"}
+ROLES = {"four fields": "first", "pair law": "second"}
 
 
-def draw_figure(table: pd.DataFrame) -> plt.Figure:
+@in_style
+def draw_figure(table: pd.DataFrame) -> Figure:
     """A panel for each space and moment, a line for each kind of network."""
     names = table[["n", "dim", "attention_rate"]].drop_duplicates()
     places = {tuple(row): place for place, row in enumerate(names.to_numpy())}
-    figure, panels = plt.subplots(
-        2, 3, figsize=(9, 8.4), sharex=True, sharey=True, layout="constrained"
-    )
+    figure = plots.new_figure(plots.current_style().width, 10, layout="constrained")
+    panels = figure.subplots(2, 3, sharex=True, sharey=True)
     for space, line in zip(SPACES, panels, strict=True):
         for moment, axes in zip(MOMENTS, line, strict=True):
             chosen = table[(table["space"] == space) & (table["moment"] == moment)]
             draw_panel(axes, chosen, places)
-            axes.set_title(f"{space},\n{moment}", fontsize=9)
+            axes.set_title(f"{space},\n{moment}")
     first = panels[0, 0]
     labels = [f"N = {n:g}, d = {dim:g}, α = {rate:g}" for n, dim, rate in places]
     for axes in panels[:, 0]:
-        axes.set_yticks(list(places.values()), labels, fontsize=8)
+        axes.set_yticks(list(places.values()), labels)
     first.invert_yaxis()
     first.set_xlim(0, 0.75)
     for axes in panels[1]:
         axes.set_xlabel("R²")
-    handles, labels = first.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+    draw_legend(figure)
     return figure
 
 
-def draw_panel(axes: plt.Axes, rows: pd.DataFrame, places: dict) -> None:
+def draw_panel(axes: Axes, rows: pd.DataFrame, places: dict) -> None:
     """The means with their intervals, and the means with renamed tokens."""
     for law, of_law in rows.groupby("law"):
         keys = of_law[["n", "dim", "attention_rate"]].to_numpy()
         y = [places[tuple(key)] + SHIFT[law] for key in keys]
-        options = {"color": COLOURS[law], "ms": 4, "ls": "none"}
+        options = {"color": colour(ROLES[law]), "ms": 4, "ls": "none"}
         axes.errorbar(
             of_law["r2"], y, xerr=of_law["half"], fmt="o", label=law, lw=1, **options
         )
         label = f"{law}, tokens renamed"
         axes.plot(of_law["renamed_r2"], y, "o", mfc="none", label=label, **options)
-    axes.grid(axis="y", lw=0.3)
 
 
 if __name__ == "__main__":

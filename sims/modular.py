@@ -9,6 +9,7 @@ import dataclasses
 from analysis import plots, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
+from analysis.panels import figure_panels
 from dynamics.settings import ModularSettings
 from dynamics.settings_text import describe_settings
 from sims import command_line
@@ -34,6 +35,9 @@ class Options(PictureOptions):
         default_factory=ensemble_options(ModularSettings)
     )
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.NONE
 
 
 DEFAULTS = branch_defaults(Options, ModularSettings.system)

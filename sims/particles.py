@@ -9,6 +9,7 @@ import dynamics
 from analysis import plots, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
+from analysis.panels import figure_panels
 from dynamics.settings import ParticleSettings
 from dynamics.settings_text import describe_settings
 from sims import command_line
@@ -33,6 +34,9 @@ class Options(PictureOptions):
         default_factory=ensemble_options(ParticleSettings)
     )
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.NONE
 
 
 DEFAULTS = branch_defaults(Options, ParticleSettings.system)

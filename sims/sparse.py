@@ -13,6 +13,7 @@ from typing import ClassVar
 from analysis import clustering_heads, output, plots
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
+from analysis.panels import figure_panels
 from dynamics.settings import SparseSettings
 from sims import command_line
 from sims.command_line.ensemble_options import EnsembleOptions, ensemble_options
@@ -43,6 +44,9 @@ class Options(PictureOptions):
         default_factory=ensemble_options(SparseSettings)
     )
     origin: SparseOriginOptions = dataclasses.field(default_factory=SparseOriginOptions)
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.NONE
 
 
 DEFAULTS = functools.partial(transfer_defaults, Options)

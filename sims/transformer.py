@@ -14,6 +14,7 @@ from typing import Literal
 from analysis import clustering_heads, output, plots
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
+from analysis.panels import figure_panels
 from dynamics.settings import (
     TRANSFORMER_PRESETS,
     TransformerSettings,
@@ -52,6 +53,9 @@ class Options(PictureOptions):
         default_factory=functools.partial(ensemble_options(TransformerSettings), runs=8)
     )
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.NONE
 
 
 def DEFAULTS(arguments: Sequence[str]) -> Options | None:

@@ -104,6 +104,8 @@ def test_pictures_are_drawn_again(monkeypatch, tmp_path, capsys):
     make_pictures.main(["b"])
     assert not (tmp_path / "pictures" / "a.png").exists()
     make_pictures.main([])
+    assert "not drawn" in capsys.readouterr().out
+    make_pictures.main(["a"])
     assert (tmp_path / "pictures" / "a.png").read_text() == "drawn"
     assert re.fullmatch(r"a\.png +0 s\n", capsys.readouterr().out)
     with pytest.raises(subprocess.CalledProcessError):

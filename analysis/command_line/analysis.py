@@ -146,6 +146,11 @@ class Analysis:
         self.draw(result, axes)
         return figure
 
+    def panel_names(self) -> Sequence[str] | None:
+        """Names of all panels that the picture may have, by which --panels is checked
+        before the measure. Default: None; the picture decides."""
+        return None
+
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
         """The printed columns of the table of a result. Default: `columns`."""
         return self.columns

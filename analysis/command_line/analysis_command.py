@@ -66,6 +66,10 @@ class FileArguments(PictureOptions):
     """NetCDF file for the result; the picture is saved beside it. Default:
     TRAJECTORY-COMMAND.nc in the folder of the trajectory."""
 
+    def names_of_panels(self) -> Sequence[str] | None:
+        analysis: Analysis = vars(self)["analysis"]
+        return analysis.panel_names()
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SeveralFileArguments(FileArguments):

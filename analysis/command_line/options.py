@@ -2,11 +2,13 @@
 
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TextIO
 
 import tyro
 
+from analysis.panels import figure_panels
 from dynamics.forces import Force
 from dynamics.settings import ParticleSettings, SparseSettings, StartRuns
 
@@ -37,9 +39,18 @@ class PictureOptions(TableOptions):
     format: Literal["png", "svg", "pdf"] = "png"
     """Format of the picture."""
     panels: tuple[str, ...] = ()
-    """Names of the panels of the picture. The command prints the names of those that it
-    draws and of the others. Default: all, or in one column those in the first three
-    rows."""
+    """Names of the panels of the picture, or all. The command prints the names of those
+    that it draws and of the others. Default: all, or in one column those in the first
+    three rows."""
+
+    def __post_init__(self) -> None:
+        names = self.names_of_panels()
+        if self.panels and names is not None:
+            figure_panels.check_names(self.panels, names)
+
+    def names_of_panels(self) -> Sequence[str] | None:
+        """Names of all panels that the picture may have. None: its data decide."""
+        return None
 
     def picture_path(self, path: Path) -> Path:
         """Path of the picture that belongs to another file."""

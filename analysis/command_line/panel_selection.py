@@ -12,6 +12,7 @@ import tyro
 
 import dynamics
 from analysis import output, panels, plots
+from analysis.panels import figure_panels
 from analysis.panels.style import COLUMN, FULL, GRID_DPI
 from dynamics.settings import SettingsError, check_integer
 from dynamics.trajectory.selection import Selection
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 _LEADING_PANELS = ("embedding", "pair_sums", "attention", "transform_map")
 """Panels that are larger than the others by default."""
-
-ALL_PANELS = "all"
 
 DEFAULT_WIDTH = 960
 """Default width in pixels for the panels of one run."""
@@ -149,7 +148,7 @@ def select_panels(
     common = tuple(
         name for name in first.panels if all(name in other.panels for other in others)
     )
-    draw_all = options.panels == (ALL_PANELS,)
+    draw_all = options.panels == (figure_panels.ALL,)
     for name in () if draw_all else options.panels:
         if name not in common:
             raise SettingsError("panels", name, "one or more of " + ", ".join(common))
@@ -225,7 +224,7 @@ def arrange_panels(
     default_width = default_width or _default_width(options, len(names))
     width = default_width if options.width is None else options.width
     leading: list[str] = []
-    if options.panels in ((), (ALL_PANELS,)) and len(names) >= 3:
+    if options.panels in ((), (figure_panels.ALL,)) and len(names) >= 3:
         leading = [name for name in _LEADING_PANELS if name in names]
     if options.columns is None and for_print:
         readable = _MIN_COLUMN_PANEL if options.column else _MIN_PRINTED_PANEL

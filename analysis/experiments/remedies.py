@@ -14,6 +14,7 @@ from analysis import plots, transitions
 from analysis.command_line.analysis import Analysis
 from analysis.command_line.analysis_command import command_arguments, measure_files
 from analysis.output.tables import Column
+from analysis.panels import figure_panels
 from analysis.transitions.detection import DetectionConfig
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ class Remedies(Analysis):
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:
         return transitions.intervention_table(result)
+
+    def panel_names(self) -> tuple[str, ...]:
+        return figure_panels.INTERVENTIONS
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         return plots.plot_interventions(result)

@@ -13,6 +13,7 @@ from typing import Literal
 from analysis import output, plots, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.result_files import write_result_and_picture
+from analysis.panels import figure_panels
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 
 DEFAULT_VALUES = {
@@ -58,6 +59,9 @@ class Options(PictureOptions):
     scheduler: str | None = None
     """Address of a dask scheduler on whose workers to compute, for example
     tcp://127.0.0.1:8786. Default: use this process."""
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.SCALING
 
 
 def main(options: Options) -> None:

@@ -17,6 +17,7 @@ from analysis.clustering_heads.transfer_design import (
 )
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.result_files import write_result_and_picture
+from analysis.panels import figure_panels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +40,9 @@ class Options(PictureOptions):
     out: Path | None = None
     """File for the result. Default: runs/transfer-HASH.nc, with a hash of the file
     names of the ensembles."""
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.TRANSFER
 
 
 def main(options: Options) -> None:

@@ -10,6 +10,7 @@ import functools
 from analysis import forces, output, plots
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.result_files import write_picture
+from analysis.panels import figure_panels
 from dynamics.settings import ModularSettings
 
 
@@ -40,6 +41,9 @@ class Options(PictureOptions):
     epochs: int = ModularSettings.default_steps
     """Number of training epochs; the paper uses 2000."""
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.WEIGHTS
 
 
 def main(options: Options) -> None:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.forces.law_words import law_words
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.curves import plot_quartile_band
 from analysis.plots.figure_files import in_style, new_panels
 
@@ -23,7 +23,7 @@ def plot_audit(audit: xr.Dataset, name: str) -> Figure:
     title = f"{name}: force audit of {audit.sizes['run']} runs, medians with quartiles"
     in_planes = "plane_cosine" in audit
     widths = [2.0] * 4 if in_planes else [4 / 3] * 3
-    names = ("cosine", "fit", "weights", "planes")[: len(widths)]
+    names = figure_panels.AUDIT[: len(widths)]
     figure, panels = new_panels(widths, title, 1.15, names)
     plot_audit_panels(panels[:3], audit)
     if in_planes:

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.clustering_heads.clusters import reference_sequences
 from analysis.clustering_heads.invariances import counting_attention, largest_leak
 from analysis.clustering_heads.labels import CIRCUIT_LABELS, LabelThresholds
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.statistics.intervals import binomial_interval
 from dynamics.networks.from_trajectory import clustering_head_of, weights
@@ -30,7 +30,8 @@ def plot_circuits(result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
 
     result: from `measure_circuits` for the trajectory.
     """
-    names = ("labels", "leaks", "attention", "attention", "phases")
+    labels, leaks, attention, phases = figure_panels.CIRCUITS
+    names = (labels, leaks, attention, attention, phases)
     drawn, panels = new_panels([2, 2, 1, 1, 2], names=names)
     _draw_label_counts(panels[0], result)
     _draw_attention_against_leak(panels[1], result)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.audit_figure import plot_audit_panels
 from analysis.plots.figure_files import (
     draw_intervals,
@@ -26,20 +26,15 @@ _DISTANCES = {"within_first": "", "within_second": "", "between": "between both"
 """Histograms of shape distances, and their names beside those of both sides."""
 _DISTANCE_BINS = np.linspace(0, 1, 41).tolist()
 
-_NAMES = (
-    *("structures", "imperfections", "shapes"),
-    *("speed", "gradient_norm", "distance"),
-    *("cosine", "fit", "weights"),
-)
-"""Names of the panels."""
-
 
 @in_style
 def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
     """Draw the result of `compare_trajectories`, with the force audit in a third row if
     it has one."""
     audited = "audit_cosine" in comparison
-    names_of_panels = _NAMES if audited else _NAMES[:6]
+    names_of_panels = (
+        figure_panels.COMPARISON if audited else figure_panels.COMPARISON[:6]
+    )
     widths = [4 / 3] * len(names_of_panels)
     figure, panels = new_panels(widths, names=names_of_panels)
     _plot_structures(panels[0], panels[1], comparison)

@@ -78,7 +78,7 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
     label = "growth rate"
     panel.set(xlabel="step", ylabel=label, xlim=step_limits(step), ylim=limits)
     panel.set_title(f"modes of the run of seed {int(result['seed'].values[0])}")
-    panel.legend(markerscale=1.5, ncols=3)
+    panel.legend(markerscale=3, ncols=3)
 
 
 def _extremes(panel: Axes, result: xr.Dataset) -> None:

@@ -3,6 +3,7 @@
 import xarray as xr
 from matplotlib.figure import Figure
 
+from analysis.panels import figure_panels
 from analysis.panels.colours import colour
 from analysis.plots.curvature_figure import (
     count_of_runs,
@@ -22,8 +23,7 @@ def plot_edge(result: xr.Dataset) -> Figure:
     """The result of `edge_of_stability`: the largest eigenvalues over their limits, and
     the loss."""
     title = f"Edge of stability: {result.attrs['model']}, {count_of_runs(result)}"
-    names = ("limit", "loss")
-    figure, (edge, loss) = new_panels([5 / 3, 4 / 3], title, 1.1, names)
+    figure, (edge, loss) = new_panels([5 / 3, 4 / 3], title, 1.1, figure_panels.EDGE)
     for name, (label, role) in _CURVES.items():
         if result[name].notnull().any():
             plot_statistic(edge, result[name], role, label)

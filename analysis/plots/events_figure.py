@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.curves import (
     draw_layer_names,
     draw_survival,
@@ -42,10 +42,11 @@ def plot_events(
     first = results[0]
     examples = _example_runs(first)
     count = len(examples)
+    examples_name, *other_names = figure_panels.EVENTS
     figure, panels = new_panels(
         [4 / count] * count + [4 / 3] * 3,
         height=1.2,
-        names=["examples"] * count + ["escapes", "drops", "layers"],
+        names=[examples_name] * count + other_names,
     )
     for axes, run in zip(panels, examples, strict=False):
         _plot_run(axes, values, first, run)

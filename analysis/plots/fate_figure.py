@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from analysis.committors import explained_variance
+from analysis.panels import figure_panels
 from analysis.panels.colours import colour, series_colours
 from analysis.plots.curves import loss_label
 from analysis.plots.figure_files import in_style, new_panels
@@ -30,7 +31,8 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
         f"Committors of {result.sizes['run']} runs: {result.attrs['system']},"
         f" {copies}, outcome {result.attrs['outcome']}"
     )
-    panels = ("loss", "committor") if "loss" in trajectory else ("force", "committor")
+    loss, force, committor = figure_panels.FATE
+    panels = (loss if "loss" in trajectory else force, committor)
     figure, (above, below) = new_panels([4, 4], title, names=panels)
     series, name = _scalar(trajectory)
     colours = series_colours()

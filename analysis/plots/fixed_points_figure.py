@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.clustering_heads.circuit_landscape import CIRCUIT_GAINS, SETTLED
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
 
@@ -23,7 +23,8 @@ def _direction_colours() -> dict[str, str]:
 def plot_fixed_points(result: xr.Dataset) -> Figure:
     """Four panels of the result of `fixed_point_landscape`."""
     starts = [str(start) for start in result["start"].values]
-    names = ("gradients", "spectra", *("descent" for _ in starts))
+    *first, descent = figure_panels.FIXED_POINTS
+    names = (*first, *(descent for _ in starts))
     drawn, panels = new_panels([2] * len(names), names=names)
     _draw_gradients(panels[0], result)
     _draw_spectra(panels[1], result)

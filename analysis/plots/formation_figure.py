@@ -12,7 +12,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import (
     draw_legend,
     in_style,
@@ -43,13 +43,14 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
 
     The means are of runs that end as circles and of other runs, or if there are two
     trajectories, of each."""
+    *measures, onsets, frequencies = figure_panels.FORMATION
     names = [
-        name for name in _PANELS if any(name in result.measures for result in results)
+        name for name in measures if any(name in result.measures for result in results)
     ]
     widths = [4 / len(names)] * len(names) + [4 / (1 + len(results))] * (
         1 + len(results)
     )
-    fields = ["onsets"] + ["frequencies"] * len(results)
+    fields = [onsets] + [frequencies] * len(results)
     drawn, panels = new_panels(widths, names=[*names, *fields])
     for panel, name in zip(panels, names, strict=False):
         _plot_measure(panel, results, name)

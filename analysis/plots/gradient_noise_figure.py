@@ -3,15 +3,13 @@
 import xarray as xr
 from matplotlib.figure import Figure
 
+from analysis.panels import figure_panels
 from analysis.plots.curvature_figure import (
     count_of_runs,
     finish_panel,
     plot_statistic,
 )
 from analysis.plots.figure_files import in_style, new_panels
-
-_NAMES = ("scale", "size", "rank", "hessian")
-"""Names of the panels."""
 
 _PANELS = (
     (
@@ -54,7 +52,7 @@ def plot_gradient_noise(result: xr.Dataset) -> Figure:
     """The result of `gradient_noise`: noise scale, sizes, rank, and alignment with the
     Hessian."""
     title = f"Noise of the gradients: {result.attrs['model']}, {count_of_runs(result)}"
-    figure, panels = new_panels([4 / 3] * 4, title, 1.1, _NAMES)
+    figure, panels = new_panels([4 / 3] * 4, title, 1.1, figure_panels.NOISE)
     result = result.assign(squared_gradient=result["gradient_size"] ** 2)
     for panel, (what, quantity, curves, log) in zip(panels, _PANELS, strict=True):
         for name, (label, role) in curves.items():

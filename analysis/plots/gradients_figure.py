@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.ndimage import median_filter
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.panels.style import current_style
 from analysis.plots.curves import (
     draw_layer_names,
@@ -44,9 +44,6 @@ _EVENT_LINES = {
     "escape": ("-", "departure"),
 }
 
-_NAMES = ("loss", "accuracy", "log", "linear", "drops", "spikes", "correlations")
-"""Names of the panels."""
-
 _DASHED_FROM = 4
 """The layer from which lines are dashed, so that more than this number can be told
 apart."""
@@ -71,8 +68,11 @@ def plot_gradient_norms(
     if layers > len(drawn):
         runs += f"; the {len(drawn)} largest of {layers} layers"
     title = f"{trajectory.attrs['system']}: {runs}"
-    figure, panels = new_panels([1] * 4 + [4 / 3] * 3, title, 1.2, _NAMES)
-    entries = _plot_run(panels[:4], trajectory, run, config)
+    figure, panels = new_panels(
+        [1] * 4 + [4 / 3] * 3, title, 1.2, figure_panels.GRADIENTS
+    )
+    events = _plot_run(panels[:4], trajectory, run, config)
+    entries = {**legend_entries(figure, panels[:4]), **events}
     lower = panels[4:]
     for axes, kind in zip(lower, result["kind"].values, strict=False):
         _plot_fractions(axes, result.sel(kind=kind), str(kind))
@@ -90,7 +90,8 @@ def plot_run_norms(
     """The panels of `plot_gradient_norms` that show one run."""
     trajectory, _ = _name_largest_layers(trajectory, run)
     figure, panels = new_panels([2] * 4, height=1.2)
-    draw_legend(figure, _plot_run(panels, trajectory, run, config))
+    events = _plot_run(panels, trajectory, run, config)
+    draw_legend(figure, {**legend_entries(figure), **events})
     return figure
 
 
@@ -109,7 +110,7 @@ def _plot_run(
     panels: Sequence[Axes], trajectory: xr.Dataset, run: int, config: DetectionConfig
 ) -> dict[str, Any]:
     """Draw the loss, the accuracy and the norms of a run with the events of its loss;
-    return the entries of the legend."""
+    return the entries of the legend for the events."""
     one = trajectory.isel(run=run)
     series = loss_and_norm_series(trajectory.isel(run=[run]), config)[0]
     falling = series.falling
@@ -141,8 +142,7 @@ def _plot_run(
         axes.set_xlabel(clock)
         if len(time):
             axes.set_xlim(time[0], max(time[-1], time[0] + 1))
-    lines, labels = panels[3].get_legend_handles_labels()
-    return {**dict(zip(labels, lines, strict=True)), **marked}
+    return marked
 
 
 def _plot_metrics(
@@ -161,7 +161,6 @@ def _plot_metrics(
                 time, values, color=colour, marker=_line_marker(time), label=split
             )
             set_width_of_split(line[0], split)
-        axes.legend()
     accuracies.set_ylim(-0.03, 1.03)
 
 

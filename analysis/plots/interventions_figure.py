@@ -6,7 +6,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import draw_intervals, in_style, new_panels
 from analysis.transitions.interventions import (
     MEASURES,
@@ -26,7 +26,7 @@ def plot_interventions(result: xr.Dataset) -> Figure:
     title = (
         "Effect of each intervention on the same runs; pale: single runs; 95% intervals"
     )
-    figure, panels = new_panels([4 / 3] * 3, title, names=MEASURES)
+    figure, panels = new_panels([4 / 3] * 3, title, names=figure_panels.INTERVENTIONS)
     titles = (
         "spikes per run",
         "spikes per 1000 epochs after the escape, all runs",

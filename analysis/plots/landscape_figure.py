@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.curvature_figure import colour_of
 from analysis.plots.figure_files import in_style, new_panels
 
@@ -63,7 +63,7 @@ def plot_barriers(result: xr.Dataset) -> Figure:
     pairs = result.sizes["pair"]
     title = f"Loss between runs: {result.attrs['model']}, step {result.attrs['step']}"
     names = {"loss": "as trained", "matched_loss": "hidden units matched"}
-    figure, panels = new_panels([4 / 3] * 2, title, 1.1, ("trained", "matched"))
+    figure, panels = new_panels([4 / 3] * 2, title, 1.1, figure_panels.BARRIERS)
     for panel, (name, label) in zip(panels, names.items(), strict=True):
         lines = result[name].transpose("pair", "fraction").values
         if not np.isfinite(lines).any():

@@ -5,6 +5,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from analysis.panels import figure_panels
 from analysis.panels.colours import colour, series_colours
 from analysis.plots.curvature_figure import (
     annotate_panel,
@@ -27,8 +28,9 @@ def plot_learning_coefficients(result: xr.Dataset) -> Figure:
     title = (
         f"Local learning coefficient: {result.attrs['model']}, {count_of_runs(result)}"
     )
-    names = ("coefficient", "loss", "chains")
-    figure, (coefficient, loss, traces) = new_panels([4 / 3] * 3, title, 1.1, names)
+    figure, (coefficient, loss, traces) = new_panels(
+        [4 / 3] * 3, title, 1.1, figure_panels.LEARNING_COEFFICIENT
+    )
     plot_statistic(coefficient, result["llc"], "decaying")
     what = "learning coefficient"
     if result.sizes["run"] == 1:

@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.curvature_figure import step_limits
 from analysis.plots.curves import loss_label
 from analysis.plots.figure_files import in_style, new_panels
@@ -24,7 +24,7 @@ def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
     names = result["name"].values.tolist()
     seed = int(result["seed"][run])
     title = f"Measures of a run: {result.attrs['system']}, seed {seed}"
-    correlated = [] if not result.sizes["pair"] else ["correlation"]
+    correlated = figure_panels.OVERVIEW if result.sizes["pair"] else ()
     widths = [_WIDTH] * (len(names) + len(correlated))
     figure, panels = new_panels(widths, title, 0.7, [*names, *correlated])
     steps = result["step"].values

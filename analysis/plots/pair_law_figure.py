@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.forces.law_words import law_words
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.curves import plot_quartile_band
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
@@ -22,11 +22,7 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
     trajectory."""
     title = f"{name}: pair law of {result.sizes['run']} runs, medians with quartiles"
     spaces = result["space"].values
-    names = [
-        f"{space}_{name}"
-        for space in spaces
-        for name in ("fit", "repulsion", "alignment")
-    ]
+    names = figure_panels.PAIR_LAW[: 3 * len(spaces)]
     figure, panels = new_panels([4 / 3] * len(names), title, 1.1, names)
     for row, space in enumerate(spaces):
         of_space = result.sel(space=space)
@@ -62,15 +58,15 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
     curves = (
         (first, words.name),
         (second, f"its {words.fields}, fitted"),
-        (third, "fitted pair law"),
-        (muted, "fitted pair law, tokens renamed"),
+        (third, "pair law, fitted"),
+        (muted, "pair law, tokens renamed"),
     )
     for law, (colour, label) in zip(result["law"].values, curves, strict=True):
         r_squared = result["r_squared"].sel(law=law)
         plot_quartile_band(panel, time, r_squared, colour, label)
     for law, colour, label in (
-        ("pair law", third, ""),
-        ("renamed", muted, ", tokens renamed"),
+        ("pair law", third, "pair law of each frame"),
+        ("renamed", muted, "each frame, renamed"),
     ):
         median = result["frame_r_squared"].sel(law=law).median("run")
         panel.plot(
@@ -78,7 +74,7 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
             median,
             color=colour,
             linestyle=":",
-            label=f"fitted to each frame itself{label}",
+            label=label,
         )
     panel.set(
         title=f"{heading}: R² of -dL/dE", ylim=(0, 1), xlabel=result.attrs["clock"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from dynamics.settings import SettingsError
+from analysis.panels.figure_panels import ALL, check_names
 
 
 @dataclasses.dataclass
@@ -24,9 +24,8 @@ class PanelChoice:
     def check(self) -> None:
         """Raise SettingsError if panels are asked for of a figure that has no names of
         panels."""
-        if self.names and not self.drawn:
-            allowed = "no names: this picture has no panels to choose from"
-            raise SettingsError("panels", " ".join(self.names), allowed)
+        if not self.drawn:
+            check_names(self.names, ())
 
     def describe(self) -> str:
         """The drawn panels and those that are left out, in words."""
@@ -56,10 +55,10 @@ def panels_to_draw(names: Sequence[str], default: Sequence[str]) -> set[str]:
     none are asked for. Raises SettingsError if it has no panel of a name."""
     choice = _CHOICE.get() or PanelChoice()
     every = tuple(dict.fromkeys(names))
-    for name in choice.names:
-        if name not in every:
-            raise SettingsError("panels", name, "one or more of " + ", ".join(every))
+    check_names(choice.names, every)
     wanted = set(choice.names or default)
+    if choice.names == (ALL,):
+        wanted = set(every)
     choice.drawn = tuple(name for name in every if name in wanted)
     choice.left_out = tuple(name for name in every if name not in wanted)
     return wanted

@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.curves import (
     curves_caption,
     draw_survival,
@@ -21,25 +21,23 @@ from analysis.statistics.survival import kaplan_meier
 
 _PANELS: dict[str, dict[str, str]] = {
     "loss of parts of the logits": {
-        "restricted_loss": "restricted loss, all pairs",
-        "excluded_loss": "excluded loss, training pairs",
+        "restricted_loss": "restricted loss",
+        "excluded_loss": "excluded loss",
     },
     "Fourier components": {
-        "embedding_gini": "Gini coefficient, embedding",
-        "map_gini": "Gini coefficient, neuron-logit map",
-        "key_fraction": "key frequencies, fraction of the logits' variance",
+        "embedding_gini": "Gini, embedding",
+        "map_gini": "Gini, neuron-logit map",
+        "key_fraction": "share of key frequencies",
     },
     "clock or pizza": {
         "gradient_symmetricity": "gradient symmetricity",
         "distance_irrelevance": "distance irrelevance",
         "component_circularity": "circularity of components",
     },
-    "sum of squared weights": {"squared_weights": "squared weights"},
+    "sum of squared weights": {"squared_weights": ""},
 }
-"""Title of each panel, and its measures with their names."""
-
-_NAMES = ("loss", "parts", "components", "clock", "weights", "delay")
-"""Names of the panels."""
+"""Title of each panel, and its measures with their names, which are short enough for
+two columns of a legend below a column."""
 
 
 @in_style
@@ -50,7 +48,7 @@ def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     The phases are drawn at their median times, in runs that have all three.
     """
     title = curves_caption(trajectory)
-    figure, panels = new_panels([4 / 3] * 6, title, 1.1, _NAMES)
+    figure, panels = new_panels([4 / 3] * 6, title, 1.1, figure_panels.PROGRESS)
     time = result["step"].values / result.attrs["unit"]
     unit = result.attrs["unit_of_time"]
     plot_metric_curves(panels[0], trajectory, "loss")

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -39,8 +39,8 @@ def plot_scaling(result: xr.Dataset) -> Figure:
     looks = _looks(sizes.tolist())
     transition = bool(np.isfinite(result["midpoint"]).any())
     widths = [1.6, 1.2, 1.2, 2, 2] if transition else [2] * 4
-    names = ("midpoint", "width") if transition else ("sizes",)
-    names = ("circles", *names, "formation", "imperfections")
+    absent = {"sizes"} if transition else {"midpoint", "width"}
+    names = [name for name in figure_panels.SCALING if name not in absent]
     figure, panels = new_panels(widths, names=names)
     circles, *by_size, formation, imperfections = panels
     _plot_fractions(circles, result, table, looks)

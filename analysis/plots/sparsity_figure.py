@@ -17,7 +17,7 @@ from analysis.clustering_heads.activation_sparsity import (
     SPARSITY_RANGE,
     SPARSITY_SPLITS,
 )
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
 _LABEL_WIDTH = 30
@@ -30,14 +30,8 @@ def plot_sparsity(result: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
 
     On training and on test data: curves of successful and failed runs, and all curves
     coloured by test accuracy."""
-    names_of_panels = [
-        f"{split}_{name}"
-        for split in SPARSITY_SPLITS
-        for name in ("success", "accuracy")
-    ]
-    drawn, panels = new_panels(
-        [1] * 4 * len(result), names=names_of_panels * len(result)
-    )
+    names_of_panels = figure_panels.SPARSITY * len(result)
+    drawn, panels = new_panels([1] * len(names_of_panels), names=names_of_panels)
     scale = ScalarMappable(Normalize(0, 1), colours.line_colours_of_quantity())
     for line, (item, name) in enumerate(zip(result, names, strict=True)):
         for place, split in enumerate(SPARSITY_SPLITS):

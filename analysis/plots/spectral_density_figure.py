@@ -3,7 +3,7 @@
 import xarray as xr
 from matplotlib.figure import Figure
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.curvature_figure import plot_statistic, step_limits
 from analysis.plots.figure_files import in_style, new_panels
 
@@ -14,8 +14,9 @@ def plot_spectral_density(result: xr.Dataset) -> Figure:
     index along training."""
     matrix = {"hessian": "Hessian"}.get(result.attrs["matrix"], "Gauss-Newton matrix")
     title = f"Spectral density of the {matrix}: {result.attrs['model']}"
-    names = ("density", "index")
-    figure, (density, index) = new_panels([2, 4 / 3], title, 1.1, names)
+    figure, (density, index) = new_panels(
+        [2, 4 / 3], title, 1.1, figure_panels.SPECTRAL_DENSITY
+    )
     steps = result["step"].values
     for place, colour in enumerate(colours.ordered_colours(len(steps))):
         frame = result.isel(run=0, step=place)

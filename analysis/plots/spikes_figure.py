@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.transitions.spike_attribution import (
     RISE_THRESHOLD,
@@ -31,7 +31,8 @@ def plot_spike_attribution(result: xr.Dataset) -> Figure:
     """Draw the result of `attribute_spikes`."""
     examples = _example_spikes(result)
     count = max(1, len(examples))
-    names = ["examples"] * count + ["causes", "rise", "updates"]
+    example, *others = figure_panels.SPIKES
+    names = [example] * count + others
     widths = [4 / count] * count + [1.1, 2, 0.9]
     figure, panels = new_panels(widths, names=names)
     for axes, spike in zip(panels, examples, strict=False):

@@ -10,7 +10,7 @@ from analysis.clustering_heads.vocabulary_transfer import (
     TRANSFER_KINDS,
     finite_accuracies,
 )
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -36,8 +36,9 @@ def plot_transfer(result: xr.Dataset, ideal: int) -> Figure:
         f"{runs} runs of each kind, {epochs} epochs (E) each, finetuned from p ="
         f" {source}"
     )
-    names = ("mean", "largest", "clusters")
-    drawn, (left, middle, right) = new_panels([4 / 3] * 3, title, 1.2, names)
+    drawn, (left, middle, right) = new_panels(
+        [4 / 3] * 3, title, 1.2, figure_panels.TRANSFER
+    )
     _draw_over_vocabs(left, result, largest=False)
     _draw_over_vocabs(middle, result, largest=True)
     _draw_by_clusters(right, result, int(result["vocab"][1]), ideal)

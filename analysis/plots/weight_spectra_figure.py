@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from analysis.panels import figure_panels
 from analysis.panels.colours import colour, layer_labels, named_colours
 from analysis.plots.curvature_figure import step_limits, use_log_axis
 from analysis.plots.curves import largest_layers, plot_quartile_band
@@ -24,8 +25,7 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     runs = result.sizes["run"]
     words = f"medians and quartiles of {runs} runs" if runs > 1 else "one run"
     title = f"Spectra of the weights: {result.attrs['system']}, {words}"
-    names = ("rank", "distance", "cosine", "singular_values")
-    figure, panels = new_panels([4 / 3] * 4, title, 1.1, names)
+    figure, panels = new_panels([4 / 3] * 4, title, 1.1, figure_panels.WEIGHT_SPECTRA)
     measured = np.flatnonzero(result["norm"].notnull().any(["run", "layer"]))
     last = result.isel(step=measured[-1] if measured.size else -1).median("run")
     layers = result["layer"].values.tolist()

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.forces.hidden_weights import ALIGNMENT_MEASURES, WEIGHT_SIZES, WeightGroup
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -37,8 +37,9 @@ def plot_weights(
 ) -> Figure:
     """Draw sizes against weight decay, as in the paper, the alignment against weight
     decay, and by structure."""
-    panels = ("sizes", "alignment", "structures")
-    figure, (left, middle, right) = new_panels([4 / 3] * 3, title, names=panels)
+    figure, (left, middle, right) = new_panels(
+        [4 / 3] * 3, title, names=figure_panels.WEIGHTS
+    )
     _plot_means(left, list(by_decay), list(by_decay.values()), WEIGHT_SIZES)
     left.set(
         xlabel="weight decay",

@@ -43,7 +43,8 @@ FIRST_WORDS = {
 """What stands before the options, if it is not the trajectory of a network."""
 OTHER_LINES = [
     ["analysis.compare", "p.nc", "n.nc"],
-    *([f"analysis.{name}", "s.nc"] for name in "events fate llc noise".split()),
+    *([f"analysis.{name}", "s.nc"] for name in "events fate noise".split()),
+    ["analysis.llc", "s.nc", "--frames", "2", "--draws", "20", "--burn-in", "5"],
     *([f"analysis.{name}", "p.nc"] for name in "audit fate film".split()),
     *([f"analysis.{name}", "r.nc"] for name in "overview weight_spectra".split()),
     *([f"analysis.{name}", "r.nc"] for name in "curvature edge landscape".split()),
@@ -169,17 +170,6 @@ def options_of(command):
     return [list(names) for names in option_kinds(arguments_of(command))]
 
 
-MEASURED_FIRST = ("panels",)
-"""Options whose values are judged after the measure, which can take long: which panels
-a picture has depends on the result. `test_panel_choice.py` and the figures' tests have
-wrong names."""
-
-
-def options_judged_first(command):
-    """Names of the options that are judged before anything is computed."""
-    return [name for name in options_of(command)[0] if name not in MEASURED_FIRST]
-
-
 def words_of(line, *words):
     """A command with the words that it needs before its options, and more."""
     command, *first = line
@@ -201,7 +191,7 @@ def test_a_file_that_is_no_trajectory_is_refused(refuses, command):
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
 def test_an_option_takes_no_hostile_value(refuses, line):
     """A quarter of the values, each with one option; others with the next lines."""
-    names = options_judged_first(line[0])
+    names = options_of(line[0])[0]
     for index, word in enumerate(HOSTILE[LINES.index(line) % 4 :: 4]):
         option = names[index % len(names)].replace("_", "-")
         refuses(*words_of(line, f"--{option}={word}"))
@@ -211,7 +201,7 @@ def test_an_option_takes_no_hostile_value(refuses, line):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
 def test_no_option_takes_any_hostile_value(refuses, line):
-    for name in options_judged_first(line[0]):
+    for name in options_of(line[0])[0]:
         for word in HOSTILE:
             refuses(*words_of(line, f"--{name.replace('_', '-')}={word}"))
 

@@ -1,13 +1,14 @@
 """Panels of figures that are chosen by name, and those of a column."""
 
 import itertools
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import plots
-from dynamics import ParticleSettings, simulate
+from dynamics import ModularSettings, ParticleSettings, SparseSettings, simulate
 from dynamics.settings import SettingsError
 
 PANELS = st.lists(
@@ -82,3 +83,43 @@ def test_a_command_prints_and_takes_the_names_of_its_panels(
     assert code == 2
     assert "--panels: found gone" in errors
     assert names[0] in errors
+
+
+SMALL = {
+    "p": ParticleSettings(n=7),
+    "n": ModularSettings(n=7, hidden=6),
+    "s": SparseSettings(length=4, sparsity=2, data=32, batch=16, hidden=8),
+}
+COMMANDS_WITH_PANELS = (
+    *("audit n.nc", "compare n.nc p.nc", "formation n.nc p.nc", "overview n.nc"),
+    *("circuits s.nc", "events s.nc", "gradients s.nc", "sparsity s.nc"),
+    *("curvature p.nc --frames 2", "curvature n.nc --frames 2", "edge n.nc"),
+    *("noise n.nc --frames 3", "weight_spectra n.nc", "spectral_density n.nc"),
+    *("fate p.nc --copies 2", "llc n.nc --frames 2 --draws 20 --burn-in 5"),
+)
+
+
+@pytest.fixture(scope="module")
+def small_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    for name, settings in SMALL.items():
+        simulate(settings, runs=2, steps=48, every=2, out=folder / f"{name}.nc").close()
+    return folder
+
+
+@pytest.mark.parametrize("line", COMMANDS_WITH_PANELS)
+def test_panels_are_refused_before_the_measure_by_the_names_of_the_figure(
+    small_files, typed, monkeypatch, line
+):
+    monkeypatch.chdir(small_files)
+    command, *words = line.split()
+    code, text, errors = typed(f"analysis.{command}", *words, "--panels", "all")
+    assert code == 0, errors
+    drawn = re.search("^panels +(.*)$", text, re.MULTILINE)[1].split(", ")
+    before = {path: path.stat().st_mtime_ns for path in small_files.iterdir()}
+    code, text, errors = typed(f"analysis.{command}", *words, "--panels", "gone")
+    assert code == 2
+    assert "trajectory " not in text
+    allowed = errors.strip().partition("one or more of ")[2].split(", ")
+    assert set(drawn) <= set(allowed)
+    assert before == {path: path.stat().st_mtime_ns for path in small_files.iterdir()}
