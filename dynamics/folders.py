@@ -3,6 +3,7 @@ can make again. This module imports only the standard library."""
 
 import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -34,6 +35,20 @@ def existing_folder(path: Path, field: str = "out") -> Path:
     except OSError as error:
         allowed = f"a file in a folder that can be written ({folder}: {error.strerror})"
         raise SettingsError(field, path, allowed) from None
+
+
+def check_plain_file(path: Path) -> None:
+    """Raises OSError for what is no file or cannot be found. To open a pipe would wait
+    for another program, forever if there is none."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        kind = "a folder" if path.is_dir() else "a pipe or a device"
+        raise OSError(errno.EINVAL, f"it is {kind}", str(path))
+
+
+def read_plain_file(path: Path) -> bytes:
+    """The content of a file. Raises OSError, also for a pipe."""
+    check_plain_file(path)
+    return path.read_bytes()
 
 
 def full_disk_reason(path: Path) -> str:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dynamics.errors import SettingsError, check_choice
 from dynamics.expressions import Expression, parse_expression
+from dynamics.folders import read_plain_file
 from dynamics.number_tables import TABLE_FORM, read_table
 from dynamics.own_functions import own_function_text
 
@@ -220,7 +221,7 @@ def _table_text(path: Path, variable: str, field: str) -> str:
     """The table of a file as an expression. Rows may have any order; the first one may
     be a heading."""
     try:
-        rows = [row for _, row in read_table(path.read_bytes())]
+        rows = [row for _, row in read_table(read_plain_file(path))]
     except OSError as error:
         raise SettingsError(
             field, f"{path} ({error.strerror})", "a file that can be read"

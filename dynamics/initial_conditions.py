@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
+from dynamics.folders import read_plain_file
 from dynamics.number_tables import TABLE_FORM, read_numbers
 from dynamics.settings import ParticleSettings, SettingsError, verify_content_hash
 from dynamics.trajectory.reader import open_trajectory
@@ -106,7 +107,7 @@ def _positions_from_table(path: Path, seeds: np.ndarray) -> np.ndarray:
         if path.suffix == ".npy":
             x = np.load(path, allow_pickle=False)
         else:
-            x = np.array(read_numbers(path.read_bytes()))
+            x = np.array(read_numbers(read_plain_file(path)))
         if not isinstance(x, np.ndarray):
             raise ValueError("it is an archive of arrays")
         if x.dtype.kind not in "iuf":

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from dynamics.errors import SettingsError
+from dynamics.folders import check_plain_file
 from dynamics.forces import Force, law_from_json
 
 LAW_ATTRIBUTE = "law_json"
@@ -44,6 +45,7 @@ def read_law(text: str) -> tuple[Force, ...]:
     if path.suffix not in (".nc", ".json"):
         raise SettingsError("law", text, "a file (.nc, .json), or forces as JSON")
     try:
+        check_plain_file(path)
         json_text = path.read_text() if path.suffix == ".json" else _law_of_result(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "no text"

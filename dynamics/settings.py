@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from dynamics import forces, optimizers, schedules
 from dynamics.errors import MissingFile, SettingsError, check_choice
+from dynamics.folders import read_plain_file
 from dynamics.forces import BalanceRule, Force
 from dynamics.optimizers import Optimizer
 from dynamics.pair_lists import FIELD as PAIR_LIST
@@ -603,7 +604,7 @@ def _pairs_in_file(settings: PairSplit) -> tuple[tuple[int, int], ...]:
     assert settings.train_pairs_file is not None
     path = verify_content_hash(settings.train_pairs_file, PAIR_LIST)
     return parse_pairs(
-        path.read_bytes(), str(path), settings.pair_tokens, settings.pair_of
+        read_plain_file(path), str(path), settings.pair_tokens, settings.pair_of
     )
 
 
@@ -1307,7 +1308,7 @@ def verify_content_hash(start: str, field: str = "start") -> Path:
 def file_sha256(path: Path, field: str = "start") -> str:
     """SHA-256 of a file's content. Raises SettingsError."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(read_plain_file(path)).hexdigest()
     except OSError as error:
         allowed = f"a readable file ({error.strerror})"
         if field == "start":

@@ -120,7 +120,8 @@ def folder(tmp_path_factory):
         (folder / name).mkdir()
     (folder / "loop.nc").symlink_to("loop.nc")
     (folder / "dead.nc").symlink_to("gone")
-    os.mkfifo(folder / "pipe.nc")
+    for suffix in (".nc", ".csv", ".json", ".npz"):
+        os.mkfifo(folder / f"pipe{suffix}")
     np.save(folder / "a.npy", np.eye(7, 2))
     for name, content in (
         ("text.nc", b"no"),
@@ -195,6 +196,25 @@ def test_an_option_takes_no_hostile_value(refuses, line):
     for index, word in enumerate(HOSTILE[LINES.index(line) % 4 :: 4]):
         option = names[index % len(names)].replace("_", "-")
         refuses(*words_of(line, f"--{option}={word}"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sims.particles --law=pipe.nc",
+        "sims.particles --law=pipe.json",
+        "sims.particles --attraction=pipe.csv",
+        "sims.particles --start=pipe.csv",
+        "sims.modular --start=pipe.npz",
+        "sims.modular --train-pairs-file=pipe.csv",
+        "analysis.audit p.nc --law=pipe.json",
+    ],
+)
+def test_no_command_waits_for_a_pipe(words, folder, typed, monkeypatch):
+    monkeypatch.chdir(folder)
+    code, _, errors = typed(*words.split())
+    assert code == 2
+    assert "it is a pipe" in errors or "this is a pipe" in errors
 
 
 @pytest.mark.slow
