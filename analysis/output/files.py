@@ -20,11 +20,10 @@ def plain_stem(path: Path) -> str:
     """The name of a trajectory without its suffix and wildcards, with which the names
     of its results begin.
 
-    Of a pattern such as "seed-*.nc" these are the words between the wildcards, or the
-    name of the folder: seed."""
+    Of a pattern such as ``seed-*.nc`` these are the words beside its wildcards and
+    within brackets, or the name of the folder."""
     words = re.split(r"[*?\[\]]+", path.stem)
     if len(words) > 1 and not path.exists():
-        words = re.split(r"[*?]|\[[^]]+\]", path.stem)
         words = [word.strip("-_. ") for word in words]
     return "-".join(filter(None, words)) or path.absolute().parent.name
 

@@ -135,8 +135,8 @@ def test_an_error_of_a_library_on_a_disk_with_room_stays_what_it_is(tmp_path):
     [
         ("runs/*.nc", "runs"),
         ("runs/particles-*.nc", "particles"),
-        ("runs/s[0-9].nc", "s"),
-        ("runs/s[0-9]?_b*.nc", "s-b"),
+        ("runs/s[0-9].nc", "s-0-9"),
+        ("runs/s[0-9]?_b*.nc", "s-0-9-b"),
         ("*-fa2-*.nc", "fa2"),
         ("particles-1-.nc", "particles-1-"),
     ],
