@@ -52,7 +52,7 @@ class Drawing:
     whole: bool = True
     """Whether the arguments have all runs that the picture shows."""
     shows: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What the figure of these arguments showed when the picture was drawn."""
+    """The result of `describe` for the figure when the picture was drawn."""
     picture: str = ""
     """The SHA-256 of the picture's file."""
 
@@ -170,7 +170,7 @@ def write_drawing(drawing: Drawing, path: Path) -> None:
 
 
 def _encoded(drawing: Drawing) -> bytes:
-    """A drawing as a zip of arrays and the tree in which they stand."""
+    """A drawing as a zip archive: its arrays, and a JSON tree that refers to them."""
     arrays: list[np.ndarray] = []
     tree = [
         drawing.plot,
@@ -381,7 +381,7 @@ def _names_of_variables(value: Any) -> set[str]:
 
 
 def _runs_of_variables(value: Any) -> dict[str, int]:
-    """The number of runs of the variables with one row or more for each."""
+    """The number of runs of each float variable that has a further dimension."""
     return {
         str(name): item.sizes["run"]
         for data in _datasets(value)
@@ -400,7 +400,7 @@ def _blank(data: xr.Dataset, name: str, begin: int, end: int) -> xr.Dataset:
 
 
 def _round_data(data: xr.Dataset) -> xr.Dataset:
-    """A dataset whose variables have fewer bits."""
+    """A copy of a dataset with rounded values, which compress better."""
     return data.copy(
         data={name: _round(item.values) for name, item in data.data_vars.items()}
     )

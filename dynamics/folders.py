@@ -38,8 +38,8 @@ def existing_folder(path: Path, field: str = "out") -> Path:
 
 
 def check_plain_file(path: Path) -> None:
-    """Raises OSError for what is no file or cannot be found. To open a pipe would wait
-    for another program, forever if there is none."""
+    """Raise OSError unless a path is a regular file. Opening a named pipe blocks until
+    another program opens it for writing."""
     if not stat.S_ISREG(path.stat().st_mode):
         kind = "a folder" if path.is_dir() else "a pipe or a device"
         raise OSError(errno.EINVAL, f"it is {kind}", str(path))

@@ -6,12 +6,11 @@ python -m sims.particles --fa 2.0
 import dataclasses
 
 import dynamics
-from analysis import plots, structures
+from analysis import structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.panels import figure_panels
 from dynamics.settings import ParticleSettings
-from dynamics.settings_text import describe_settings
 from sims import command_line
 from sims.command_line.ensemble_options import (
     EnsembleOptions,
@@ -54,12 +53,7 @@ def main(options: Options) -> None:
     command_line.print_diverged(
         trajectory, "left out of the picture and the table", options.log
     )
-    if ends.sizes["run"]:
-        picture = options.picture_path(path)
-        title = f"{describe_settings(settings)}, after {steps} steps"
-        figure = plots.plot_embeddings(ends.values, ends["seed"].values, title)
-        plots.save_figure(figure, picture)
-        print(f"picture     {picture}", file=options.log)
+    command_line.draw_ends(ends, settings, steps, options, path)
     structures.print_ca_table([structures.ca_table_row(trajectory)], options.csv)
 
 

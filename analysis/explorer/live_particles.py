@@ -23,9 +23,9 @@ from analysis.explorer.live_run import (
     embedding_structure,
 )
 from analysis.explorer.sliders import (
+    FORCE_CONSTANTS,
     OPENING_SEED,
     PARTICLES,
-    STRENGTHS,
     ParticleSliders,
 )
 from analysis.explorer.theme import make_button, text_div
@@ -79,7 +79,7 @@ class ParticlesPage(LivePage):
         "Drag a particle, or choose one and move it with the buttons or the arrow keys."
     )
     sliders = ParticleSliders
-    leading_settings = STRENGTHS
+    leading_settings = FORCE_CONSTANTS
     chart_list = (
         Chart("Force norm", {"force": "force"}, log=True),
         Chart(

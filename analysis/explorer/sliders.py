@@ -12,7 +12,7 @@ from dynamics.settings import ModularSettings, ParticleSettings, TransformerSett
 
 PARTICLES = ParticleSettings()
 NETWORK = ModularSettings()
-STRENGTHS = ("fa", "gr", "ga")
+FORCE_CONSTANTS = ("fa", "gr", "ga")
 """Constants of CA's forces, in the order of their sliders."""
 OPENING_SEED = 26
 """Particles of this seed become a grid, and with more alignment a circle."""

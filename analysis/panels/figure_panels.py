@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dynamics.settings import SettingsError
 
 ALL = "all"
-"""The name that stands for all panels."""
+"""The value of `--panels` that selects all panels."""
 
 NONE: tuple[str, ...] = ()
-"""Of a figure without panels that can be chosen."""
+"""The names of a figure with a single panel, or with one for each run."""
 
 AUDIT = ("cosine", "fit", "weights", "planes")
 BARRIERS = ("trained", "matched")

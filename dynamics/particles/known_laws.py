@@ -12,10 +12,8 @@ from typing import Any
 
 from dynamics.particles.particle_system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.settings_text import EXPRESSIONS
 from dynamics.system import SYSTEM_CLASSES
-
-STRENGTHS = ("attraction", "repulsion", "alignment")
-"""Settings of particles that are strengths of CA's forces."""
 
 
 def moves_as_particles(settings: Any) -> bool:
@@ -51,7 +49,7 @@ def known_law(settings: Any, name: str = "law") -> ParticleSettings:
     }
     forces = settings.forces
     if forces != ParticleSettings(**values).forces:
-        values |= {text: getattr(ParticleSettings, text) for text in STRENGTHS}
+        values |= {text: getattr(ParticleSettings, text) for text in EXPRESSIONS}
         values["law"] = forces
     return ParticleSettings(**values)
 

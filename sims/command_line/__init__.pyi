@@ -1,4 +1,5 @@
 from .default_command import system_command as system_command
+from .end_picture import draw_ends as draw_ends
 from .ensemble_run import open_origin as open_origin
 from .ensemble_run import options_from_trajectory as options_from_trajectory
 from .ensemble_run import print_backend as print_backend

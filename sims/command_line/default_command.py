@@ -8,13 +8,12 @@ from typing import Any
 import xarray as xr
 
 import dynamics
-from analysis import output, plots, structures
+from analysis import output, structures
 from analysis.command_line.help_texts import docstring_summary
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import exit_on_settings_error, run_command
 from dynamics.errors import TrajectoryError
 from dynamics.settings import Settings, SettingsError
-from dynamics.settings_text import describe_settings
 from sims import command_line
 from sims.command_line.ensemble_options import (
     EnsembleOptions,
@@ -91,13 +90,9 @@ def _show_structures(
                 "csv", options.csv, f"no value here, there is no table: {error}"
             ) from None
         return
-    if ends.sizes["run"]:
-        words = describe_settings(dynamics.read_settings(trajectory))
-        title = f"{words}, after {int(trajectory['step'][-1])} steps"
-        figure = plots.plot_embeddings(ends.values, ends["seed"].values, title)
-        picture = options.picture_path(path)
-        plots.save_figure(figure, picture)
-        print(f"picture     {picture}", file=options.log)
+    settings = dynamics.read_settings(trajectory)
+    steps = int(trajectory["step"][-1])
+    command_line.draw_ends(ends, settings, steps, options, path)
     table = output.make_table([structures.structure_columns(ends.values)])
     output.output_table(table, structures.END_COLUMNS, options.csv)
     if str(options.csv) != "-":
