@@ -3,6 +3,7 @@ cursor, and a mark for each second of the film. Marks are dense where it is slow
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,13 @@ class FilmClock:
         self.ink = (255 * to_rgba_array(colour("accent"))[0]).round()
         starts = np.repeat(shown, film.holds)
         seconds = np.arange(0, film.length / fps)
-        marks = starts[np.minimum((seconds * fps).astype(int), film.length - 1)]
-        self.background = self._draw(grid.width, scale, marks)
+        self.marks = starts[np.minimum((seconds * fps).astype(int), film.length - 1)]
+        self.width, self.scale = grid.width, scale
 
-    def _draw(self, width: int, scale: float, marks: np.ndarray) -> np.ndarray:
+    @functools.cached_property
+    def background(self) -> np.ndarray:
         """The strip without its cursor, (height, width, rgba)."""
+        width, scale = self.width, self.scale
         figure = Figure(
             figsize=(width / GRID_DPI, self.height / GRID_DPI),
             dpi=GRID_DPI,
@@ -76,7 +79,7 @@ class FilmClock:
             width=points,
             pad=2 * points,
         )
-        axes.vlines(marks, 0, 1, colors=colour("ink"), linewidths=points)
+        axes.vlines(self.marks, 0, 1, colors=colour("ink"), linewidths=points)
         how: dict[str, Any] = {
             "fontsize": _LETTERS * points,
             "color": colour("ink"),

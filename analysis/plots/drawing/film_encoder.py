@@ -128,18 +128,23 @@ def draw_frames(grid: PanelGrid, film: FilmFrames) -> Iterator[np.ndarray]:
 
     def compute(batch: slice) -> list[LayerArrays]:
         result = []
-        for scene, (index, frames) in zip(
-            grid.scenes, enumerate(film.frames[batch].T), strict=True
-        ):
-            arrays = scene.arrays(frames, grid.panels)
-            if film.following is not None and film.fractions is not None:
-                following = scene.arrays(film.following[batch, index], grid.panels)
-                fractions = film.fractions[batch]
-                arrays = {
-                    name: interpolate_arrays(values, following[name], fractions)
-                    for name, values in arrays.items()
+        for index, scene in enumerate(grid.scenes):
+            frames = film.frames[batch, index]
+            if film.following is None or film.fractions is None:
+                result.append(scene.arrays(frames, grid.panels))
+                continue
+            ends = np.stack([frames, film.following[batch, index]])
+            recorded, places = np.unique(ends, return_inverse=True)
+            first, following = places.reshape(ends.shape)
+            fractions = film.fractions[batch]
+            result.append(
+                {
+                    name: interpolate_arrays(
+                        values[first], values[following], fractions
+                    )
+                    for name, values in scene.arrays(recorded, grid.panels).items()
                 }
-            result.append(arrays)
+            )
         return result
 
     batches = [
