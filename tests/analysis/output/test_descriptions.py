@@ -1,9 +1,13 @@
 """Files describe themselves: names for axes, units, sentences, and the rules of the CF
-conventions that concern them."""
+conventions that concern them. h5py, ncdump and R's ncdf4 read them."""
 
+import contextlib
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import h5py
 import netCDF4
 import numpy as np
 import pytest
@@ -129,16 +133,126 @@ def assert_follows_cf(path):
                     assert (np.diff(variable[:]) > 0).all(), where
 
 
-def test_every_file_describes_itself_and_follows_cf():
-    write_every_kind()
-    files = sorted(Path().glob("*.nc"))
-    assert len(files) >= 11
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Paths of files of every kind that the package writes."""
+    folder = tmp_path_factory.mktemp("kinds")
+    with contextlib.chdir(folder):
+        write_every_kind()
+    paths = sorted(folder.glob("*.nc"))
+    assert len(paths) >= 11
+    return paths
+
+
+def test_every_file_describes_itself_and_follows_cf(files):
     for path in files:
         assert_follows_cf(path)
         with xr.open_dataset(path) as dataset:
             assert_described(dataset)
-    with xr.open_dataset("particles.nc", group="checkpoint") as states:
-        assert_described(states)
+        if path.name == "particles.nc":
+            with xr.open_dataset(path, group="checkpoint") as states:
+                assert_described(states)
+
+
+def stored_values(path):
+    """The values of all variables of a file, with group, by netCDF4."""
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_mask(False)
+        return {
+            f"{group_name}/{name}".strip("/"): variable[:]
+            for group_name, group in groups_of(file)
+            for name, variable in group.variables.items()
+        }
+
+
+def test_h5py_reads_every_file(files):
+    """Values equal those of netCDF4, text is text or letters, and every axis has its
+    name."""
+    for path in files:
+        with h5py.File(path) as file:
+            for name, values in stored_values(path).items():
+                stored = file[name]
+                where = f"{path.name}: {name}"
+                if h5py.check_string_dtype(stored.dtype) and stored.dtype != "S1":
+                    read = stored.asstr()[()]
+                elif stored.dtype == "S1":
+                    read = netCDF4.chartostring(stored[()])
+                else:
+                    read = stored[()]
+                np.testing.assert_array_equal(read, values, where)
+                assert stored.is_scale or all(map(len, stored.dims)), where
+
+
+READ_BY_R = """
+library(ncdf4)
+path <- commandArgs(TRUE)
+file <- nc_open(path)
+for (name in names(file$var)) {
+    values <- ncvar_get(file, name, collapse_degen = FALSE)
+    if (is.character(values)) { total <- sum(nchar(values)); missing <- 0 }
+    else { total <- sum(values, na.rm = TRUE); missing <- sum(is.na(values)) }
+    cat(sprintf("%s\\t%s\\t%.17g\\t%d\\n",
+        name, paste(rev(dim(values)), collapse = " "), total, missing))
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def rscript():
+    """The command of R with its package ncdf4."""
+    command = shutil.which("Rscript")
+    if command is None:
+        pytest.skip("R is not installed")
+    if subprocess.run(
+        [command, "-e", "library(ncdf4)"], capture_output=True
+    ).returncode:
+        pytest.skip("R's package ncdf4 is not installed")
+    return command
+
+
+def test_r_reads_every_file(files, rscript):
+    """Shapes, sums and numbers of missing values equal those of netCDF4."""
+    for path in files:
+        stored = stored_values(path)
+        run = subprocess.run(
+            [rscript, "-e", READ_BY_R, str(path)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert not run.stderr, run.stderr
+        rows = [line.split("\t") for line in run.stdout.splitlines()]
+        with netCDF4.Dataset(path) as file:
+            dimensions = set(file.dimensions)
+        names = {name for name in stored if "/" not in name} - dimensions
+        assert {row[0] for row in rows} >= names, path.name
+        for name, shape, total, missing in rows:
+            values = stored[name]
+            if values.dtype == object:
+                values = np.vectorize(len)(values)
+            is_missing = np.isnan(values.astype(float))
+            where = f"{path.name}: {name}"
+            assert shape == " ".join(map(str, values.shape)), where
+            assert int(missing) == is_missing.sum(), where
+            expected = values[~is_missing].sum(dtype=float)
+            np.testing.assert_allclose(
+                float(total), expected, 1e-9, 1e-9, err_msg=where
+            )
+
+
+def test_ncdump_reads_every_file(files):
+    command = shutil.which("ncdump")
+    if command is None:
+        pytest.skip("ncdump is not installed")
+    for path in files:
+        text = subprocess.run(
+            [command, "-h", str(path)], capture_output=True, text=True, check=True
+        ).stdout
+        for name in stored_values(path):
+            assert f" {name.split('/')[-1]}" in text.replace("\\", ""), (
+                path.name,
+                name,
+            )
 
 
 def test_what_can_be_done_next_is_in_the_text_of_a_dataset():
