@@ -43,6 +43,17 @@ SPLIT_WORDS = {
 METRIC_WORDS = {"loss": "loss", "accuracy": "accuracy", "acc": "accuracy"}
 """Words in the names of scalars, and the variables of splits that they stand for."""
 
+NO_SCALARS = {
+    *RESERVED_NAMES,
+    *(
+        name
+        for name, spec in VARIABLES.items()
+        if spec.dims != ("run", "step") and name not in METRICS
+    ),
+}
+"""Names that a column of scalars cannot have in a trajectory, as they are reserved or
+those of variables with other dimensions."""
+
 
 def collect_scalars(
     paths: Sequence[str | Path],
@@ -186,7 +197,10 @@ def _read_log(path: Path, step_from: str | None) -> pd.DataFrame:
         raise TrajectoryError(f"{path}: a value is not finite")
     numbers = numbers.assign(step=numbers[steps[0]].astype(int))
     labels = [name for name in ("step", "seed") if name in numbers]
-    long = numbers.melt(labels, scalars, "name", "value").dropna()
+    columns = [
+        numbers[labels].assign(name=name, value=numbers[name]) for name in scalars
+    ]
+    long = pd.concat(columns).dropna()
     names = long["name"].str.rpartition(" - ")
     runs = long["seed"] if "seed" in labels else names[0]
     return long.assign(run=runs, scalar=names[2])
@@ -220,8 +234,7 @@ def _meanings(
         log(f"{scalar:30}  {variable or 'left out':20}  {split}")
         if not variable:
             continue
-        reserved = {*RESERVED_NAMES, *VARIABLES} - {*METRICS}
-        if variable in reserved:
+        if variable in NO_SCALARS:
             allowed = f"--column {scalar}=VARIABLE with another name"
             raise SettingsError("column", f"{scalar} as {variable}", allowed)
         place = variable, split or None

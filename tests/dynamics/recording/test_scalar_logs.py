@@ -3,13 +3,16 @@
 import re
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import dynamics
 from dynamics import ModularSettings, TrajectoryError, collect_scalars, scalar_table
+from dynamics.recording.scalar_logs import NO_SCALARS
 from dynamics.settings import SettingsError
+from dynamics.trajectory.schema import RESERVED_NAMES
 
 
 def write(path, text):
@@ -55,6 +58,39 @@ def test_a_table_of_scalars_is_read_back(tmp_path):
     result = collect_scalars([tmp_path / "table.csv"])
     assert_array_equal(result["loss"], trained["loss"])
     assert_array_equal(result["split"], ["train", "validation"])
+
+
+def test_a_table_of_a_recorded_model_is_read_back(tmp_path):
+    """With the learning rate."""
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with dynamics.record(model, optimizer, "recorded.nc") as recording:
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = model(torch.ones(3, 2)).square().mean()
+            loss.backward()
+            optimizer.step()
+            recording.step(loss=loss)
+    recorded = dynamics.open_trajectory("recorded.nc")
+    scalar_table(recorded).to_csv(tmp_path / "table.csv", index=False)
+    result = collect_scalars([tmp_path / "table.csv"])
+    for name in ("loss", "learning_rate"):
+        assert_array_equal(result[name], recorded[name], name)
+
+
+@pytest.mark.parametrize("name", ["value", "name", "scalar", "index", "Value", "run"])
+def test_columns_with_names_of_tables_are_read(tmp_path, name):
+    log = write(tmp_path / "log.csv", f"step,loss,{name}\n0,1,2\n1,1,3\n")
+    result = collect_scalars([log], columns=[f"{name}=own"])
+    assert_array_equal(result["own"], [[2, 3]])
+
+
+@pytest.mark.parametrize("name", sorted(NO_SCALARS - {*RESERVED_NAMES}))
+def test_names_of_other_variables_are_refused(tmp_path, name):
+    log = write(tmp_path / "log.csv", f"step,loss,{name}\n0,1,2\n1,1,2\n")
+    with pytest.raises(SettingsError, match=f"--column {name}=VARIABLE"):
+        collect_scalars([log])
+    assert "own" in collect_scalars([log], columns=[f"{name}=own"])
 
 
 @pytest.mark.parametrize(
