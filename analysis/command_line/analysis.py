@@ -119,8 +119,9 @@ class Analysis:
 
     def measure(self, trajectory: xr.Dataset) -> xr.Dataset:
         """The result for the selected runs and frames of a trajectory, which is given
-        whole. Its variables get the attributes `long_name`, `units` and `comment`, as
-        far as they have none."""
+        whole. Its variables get the attributes `long_name`, `units` and `comment`, and
+        a result with frames `unit_of_time` (epoch or step) and its number of steps,
+        `unit`, as far as they have none."""
         raise NotImplementedError
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:
@@ -198,14 +199,17 @@ def _with_descriptions(
     measure: Callable[[Any, xr.Dataset], xr.Dataset],
 ) -> Callable[[Any, xr.Dataset], xr.Dataset]:
     """A method `measure` whose result has a short name, units and a comment for each
-    variable."""
+    variable, and the trajectory's unit of time."""
 
     @functools.wraps(measure)
     def measure_and_describe(analysis: Any, trajectory: xr.Dataset) -> xr.Dataset:
         result = measure(analysis, trajectory)
         if not hasattr(result, "data_vars"):  # the command says what it must be
             return result
-        return trajectory_format.describe_variables(result.copy())
+        word, unit = trajectory_format.time_unit(trajectory)
+        times = {"unit_of_time": word, "unit": unit} if "step" in result.dims else {}
+        result = result.assign_attrs(times | result.attrs)
+        return trajectory_format.describe_variables(result)
 
     return measure_and_describe
 

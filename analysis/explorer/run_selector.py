@@ -22,6 +22,7 @@ from analysis.explorer.theme import (
     text_div,
 )
 from analysis.explorer.view_settings import NO_CHOICE, ViewSettings
+from analysis.output.counts import count_of
 
 _SPACE = "\N{NO-BREAK SPACE}"
 _LINE = 16
@@ -144,7 +145,7 @@ class RunSelector:
         self.panels = panels
         self.file.value = s.file
         self.other_file.value = s.other_file
-        facts = [f"{len(entries)} run{'s' * (len(entries) != 1)}"]
+        facts = [count_of(len(entries), "run")]
         if split:
             facts.append(f"accuracy (acc), loss: {split} split, last step")
         if any(entry.imperfections is not None for entry in entries):

@@ -339,7 +339,7 @@ def fit_pair_law(
     result = result.transpose("run", "space", "law", "step", ...)
     word, unit = time_unit(trajectory)
     result = result.assign_attrs(
-        clock=word, unit=unit, modulus=n, dim=dims[0], **words.attributes
+        unit_of_time=word, unit=unit, modulus=n, dim=dims[0], **words.attributes
     )
     return result.assign_attrs({LAW_ATTRIBUTE: law_json(fitted_forces(result))})
 
@@ -660,7 +660,7 @@ def pair_law_rows(result: xr.Dataset) -> list[dict[str, Any]]:
         for step in result["step"].values:
             frame = result.sel(space=space, step=step)
             row: dict[str, Any] = {"space": str(space), "step": int(step)}
-            row[result.attrs["clock"]] = frame_time(result, step)
+            row[result.attrs["unit_of_time"]] = frame_time(result, step)
             row["runs"] = int(np.isfinite(frame["cosine"].isel(law=0)).sum())
             for name, (_, variable, law) in quantities.items():
                 limits = (-1.0, 1.0) if variable == "cosine" else (0.0, 1.0)

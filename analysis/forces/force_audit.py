@@ -213,7 +213,7 @@ def audit_forces(
         `plane_renamed_r_squared`, by run, target, frequency and step, of the normalised
         part in each plane; NaN at other frequencies. NaN in the frames after a run
         diverged. The last frame of a recorded model has no gradient, and is left out.
-        Attributes: `clock`, the unit of time (epoch or step), `unit`, its number of
+        Attributes: `unit_of_time` (epoch or step), `unit`, its number of
         steps, `pairs`, which pairs the forces are summed over, and `law_name`,
         `law_short_name` and `law_force_count`, words for the law and the number of its
         fields.
@@ -286,7 +286,7 @@ def audit_forces(
     return result.assign_attrs(
         law=json.dumps(dataclasses.asdict(law) | {"dim": dim}),
         renamings=renamings,
-        clock=word,
+        unit_of_time=word,
         unit=unit,
         pairs="the training pairs" if pairs_known else "all unordered pairs, each once",
         **LawWords.of(law).attributes,
@@ -449,8 +449,8 @@ def mean_columns(result: xr.Dataset, headings: Mapping[str, str]) -> list[Column
         Column(heading, name, digits=2, interval="half-width")
         for name, heading in headings.items()
     ]
-    clock = result.attrs["clock"]
-    return [Column(clock, clock), Column("runs", "runs"), *columns]
+    unit = result.attrs["unit_of_time"]
+    return [Column(unit, unit), Column("runs", "runs"), *columns]
 
 
 def frame_time(result: xr.Dataset, step: float) -> float:
@@ -484,7 +484,7 @@ def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
             samples[name] = frame[name].sel(target="gradient").mean("frequency").values
         row = {
             **leading,
-            audit.attrs["clock"]: frame_time(audit, float(frame["step"])),
+            audit.attrs["unit_of_time"]: frame_time(audit, float(frame["step"])),
             "runs": int(np.isfinite(samples["cosine_whole"]).sum()),
         }
         for name, sample in samples.items():

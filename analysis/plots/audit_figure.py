@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.forces.law_words import law_words
+from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
-from analysis.plots.curves import plot_quartile_band
+from analysis.plots.curves import plot_quartile_band, times_of_frames
 from analysis.plots.figure_files import in_style, new_panels
 
 
@@ -20,7 +21,7 @@ from analysis.plots.figure_files import in_style, new_panels
 def plot_audit(audit: xr.Dataset, name: str) -> Figure:
     """Draw the result of `audit_forces`: medians over runs with quartiles. name: that
     of the trajectory."""
-    title = f"{name}: force audit of {audit.sizes['run']} runs, medians with quartiles"
+    title = f"{name}: force audit of {count_of(audit.sizes['run'], 'run')}, medians with quartiles"
     in_planes = "plane_cosine" in audit
     widths = [2.0] * 4 if in_planes else [4 / 3] * 3
     names = figure_panels.AUDIT[: len(widths)]
@@ -33,18 +34,18 @@ def plot_audit(audit: xr.Dataset, name: str) -> Figure:
 
 def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
     """Draw cosines, R² and weights of the force audit along training."""
-    step = audit["step"].values
+    step, unit = times_of_frames(audit)
     law, other = colours.series_colours(2)
     reference = colours.colour("muted")
     part = audit.sel(target="gradient", part="normalised")
     update = audit["cosine"].sel(target="update", part="normalised")
     whole = audit["cosine"].sel(target="gradient", part="whole")
     plot_quartile_band(
-        panels[0], step, part["cosine"], law, "law and -dL/dE, normalised"
+        panels[0], step, part["cosine"], law, "law and −dL/dE, normalised"
     )
     plot_quartile_band(panels[0], step, update, other, "law and applied update")
     plot_quartile_band(
-        panels[0], step, whole, reference, "law and -dL/dE with translation, scaling"
+        panels[0], step, whole, reference, "law and −dL/dE with translation, scaling"
     )
     panels[0].set(title="agreement of directions", ylabel="cosine", ylim=(-1, 1))
     fields = law_words(audit).fields
@@ -59,7 +60,7 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
     plot_quartile_band(
         panels[1], step, part["law_r_squared"], other, "the law, one free factor"
     )
-    panels[1].set(title="R² of -dL/dE", ylim=(0, 1))
+    panels[1].set(title="fit to −dL/dE", ylabel="R²", ylim=(0, 1))
     several = colours.series_colours(2 + audit.sizes["field"])[2:]
     for field, colour in zip(audit["field"].values, several, strict=True):
         label = str(field).replace("_", " ")
@@ -68,33 +69,37 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
         )
     panels[2].set(title="weight of each field in the fit", ylabel="weight")
     for panel in panels:
-        _decorate(panel, step)
+        _decorate(panel, step, unit)
 
 
 def _plot_planes(panel: Axes, audit: xr.Dataset) -> None:
     """Draw the cosine and R² in the planes of the key frequencies, the mean over the
     planes of each run."""
     planes = audit.sel(target="gradient").mean("frequency")
-    step = audit["step"].values
+    step, unit = times_of_frames(audit)
     law, other = colours.series_colours(2)
     reference = colours.colour("muted")
     plot_quartile_band(
-        panel, step, planes["plane_cosine"], other, "cosine of law and -dL/dE"
+        panel, step, planes["plane_cosine"], other, "cosine of law and −dL/dE"
     )
     fitted = f"R², {law_words(audit).fields} fitted"
     plot_quartile_band(panel, step, planes["plane_r_squared"], law, fitted)
     plot_quartile_band(
         panel, step, planes["plane_renamed_r_squared"], reference, "R², tokens renamed"
     )
-    panel.set(title="in the planes of the key frequencies", ylim=(-1, 1))
-    _decorate(panel, step)
+    panel.set(
+        title="in the planes of the key frequencies",
+        ylabel="cosine, or R²",
+        ylim=(-1, 1),
+    )
+    _decorate(panel, step, unit)
 
 
-def _decorate(panel: Axes, step: np.ndarray) -> None:
-    """Draw the zero line, the axis of steps and the legend."""
+def _decorate(panel: Axes, step: np.ndarray, unit: str) -> None:
+    """Draw the zero line, the axis of time and the legend."""
     panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
     panel.set_xscale("symlog", linthresh=max(1, step[1] if len(step) > 1 else 1))
-    panel.set_xlabel("step")
+    panel.set_xlabel(unit)
     panel.set_xlim(0, max(step[-1], 1))
     if labels := panel.get_legend_handles_labels()[1]:
         columns = 1 + (len(labels) > 3)

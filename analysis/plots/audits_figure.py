@@ -32,13 +32,14 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
     """Draw the result of `combine_audits`: cosine with the law, and R² of its fields,
     with 95% intervals.
 
-    x: the setting on the horizontal axis; if it is the same in all files, the first one
-    in which they differ. Each combination of the other settings is a curve. A moment
-    that no run reaches is left out."""
-    differing = audits.attrs["differing"].split() or ["file"]
-    x = x if x in differing else differing[0]
+    x: the setting on the horizontal axis; if it is the same in all files, or a system
+    lacks it, the first one in which they differ and that all have. Each combination of
+    the other settings is a curve. A moment that no run reaches is left out."""
+    differing = audits.attrs["differing"].split()
+    shared = [name for name in differing if _all_have(audits, name)] or ["file"]
+    x = x if x in shared else shared[0]
     others = [name for name in differing if name != x]
-    curves = _files_of_curves(audits, _distinguishing(audits, others), x)
+    curves = _files_of_curves(audits, _distinguishing(audits, x, others), x)
     reached = audits["recorded_step"].notnull().any(("file", "run"))
     cases = [
         (m, s)
@@ -66,6 +67,14 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
     return figure
 
 
+def _all_have(audits: xr.Dataset, name: str) -> bool:
+    """Whether no system lacks a setting."""
+    values = audits[name]
+    return bool(
+        (values != "").all() if values.dtype.kind in "UO" else values.notnull().all()
+    )
+
+
 def _files_of_curves(
     audits: xr.Dataset, others: list[str], x: str
 ) -> dict[str, list[int]]:
@@ -80,7 +89,7 @@ def _files_of_curves(
             f"{_SYMBOLS.get(name, name.replace('_', ' '))} = {_short(value)}"
             for name, value in zip(others, values, strict=True)
         ]
-        curves.setdefault(", ".join(names) or "mean", []).append(at)
+        curves.setdefault(", ".join(names) or "mean, 95% interval", []).append(at)
     return curves
 
 
@@ -88,10 +97,11 @@ def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _distinguishing(audits: xr.Dataset, names: list[str]) -> list[str]:
-    """Those of the settings without which fewer files would differ, in their order."""
+def _distinguishing(audits: xr.Dataset, x: str, names: list[str]) -> list[str]:
+    """Those of the settings without which fewer files with the same x would differ, in
+    their order."""
     chosen: list[str] = []
-    rows: list[tuple[str, ...]] = [()] * audits.sizes["file"]
+    rows: list[tuple[str, ...]] = [(str(value),) for value in audits[x].values.tolist()]
     for name in names:
         values = audits[name].values.tolist()
         longer = [(*row, str(value)) for row, value in zip(rows, values, strict=True)]

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.clustering_heads.clusters import reference_sequences
 from analysis.clustering_heads.invariances import counting_attention, largest_leak
 from analysis.clustering_heads.labels import CIRCUIT_LABELS, LabelThresholds
+from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.statistics.intervals import binomial_interval
@@ -62,9 +63,11 @@ def _draw_label_counts(axes: Axes, result: xr.Dataset) -> None:
         error = [[count - total * fraction.low], [total * fraction.high - count]]
         axes.errorbar(count, row, xerr=error, color=colours.colour("ink"), capsize=3)
     axes.set_yticks(rows, CIRCUIT_LABELS)
-    axes.set(xlabel="runs (filled: test accuracy above .98)", xlim=(0, None))
+    axes.set(
+        xlabel="runs, 95% intervals; filled: test accuracy above .98", xlim=(0, None)
+    )
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.set_title(f"circuits of {total} runs")
+    axes.set_title(f"circuits of {count_of(total, 'run')}")
 
 
 def _draw_points(
@@ -171,7 +174,7 @@ def _draw_attention_maps(
     seed = int(result["seed"].values[run])
     correlation = float(result["inherited"].values[run, run])
     panels[0].set_title(f"attention of seed {seed}, start")
-    panels[1].set_title(f"end; correlation {correlation:.2f}, the median")
+    panels[1].set_title(f"end; correlation with the start {correlation:.2f}")
 
 
 def _draw_phases(axes: Axes, result: xr.Dataset) -> None:
@@ -200,6 +203,7 @@ def _draw_phases(axes: Axes, result: xr.Dataset) -> None:
         [first, last],
         color=colours.colour("muted"),
         linewidth=0.8,
+        zorder=0,
         label="at the same time",
     )
     axes.set(
@@ -210,4 +214,5 @@ def _draw_phases(axes: Axes, result: xr.Dataset) -> None:
         xlabel="epoch at which clusters have formed",
         ylabel="epoch of separation by the MLP",
     )
-    axes.set_title(f"learning phases, {int(np.isfinite(x + y).sum())} successful runs")
+    number = int(np.isfinite(x + y).sum())
+    axes.set_title(f"learning phases, {count_of(number, 'successful run')}")

@@ -17,6 +17,7 @@ from analysis.linearization.curvature_table import (
     with_derived_variables,
 )
 from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILITY_KINDS
+from analysis.output.counts import count_of
 from analysis.panels import colours
 from analysis.panels.colours import colour
 from analysis.plots.figure_files import in_style, new_panels
@@ -238,8 +239,7 @@ def _rest(panel: Axes, result: xr.Dataset) -> None:
 
 def count_of_runs(result: xr.Dataset) -> str:
     """The number of runs in words."""
-    runs = result.sizes["run"]
-    return f"{runs} runs" if runs > 1 else "one run"
+    return count_of(result.sizes["run"], "run")
 
 
 def annotate_panel(panel: Axes, what: str) -> None:

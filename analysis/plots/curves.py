@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from analysis.output.counts import count_of
 from analysis.panels.colours import MAX_NAMED_LAYERS, named_colours
 from analysis.panels.common_panels import evenly_spaced_indices
 from analysis.statistics.survival import SurvivalCurve
@@ -40,6 +41,13 @@ def loss_label(system: str) -> str:
     """The name of the loss of a system with its unit, which that of a model from outside
     is not known to have."""
     return "loss" if system == RecordedSettings.system else "loss (nats)"
+
+
+def times_of_frames(result: xr.Dataset) -> tuple[np.ndarray, str]:
+    """The times of the frames of a result of an analysis, (step,), and their unit: epoch
+    if the system has epochs, otherwise step."""
+    unit = result.attrs.get("unit", 1.0)
+    return result["step"].values / unit, result.attrs.get("unit_of_time", "step")
 
 
 def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
@@ -145,9 +153,9 @@ def curves_caption(trajectory: xr.Dataset) -> str:
     }
     ends = [f"{count} {word}" for word, count in counts.items() if count]
     if runs == 1:
-        return ", ".join(["one run", *(word for word in counts if counts[word])])
+        return ", ".join(["1 run", *(word for word in counts if counts[word])])
     words = f" ({', '.join(ends)})" if ends else ""
-    return f"{runs} runs{words}: median, band of quartiles"
+    return f"{count_of(runs, 'run')}{words}: median, band of quartiles"
 
 
 def largest_layers(sizes: np.ndarray) -> np.ndarray:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from analysis.committors import explained_variance
+from analysis.output.counts import count_of
 from analysis.panels import figure_panels
-from analysis.panels.colours import colour, series_colours
+from analysis.panels.colours import class_colours, colour, series_colours
 from analysis.plots.curves import loss_label
 from analysis.plots.figure_files import in_style, new_panels
 from dynamics.trajectory.diverged import mask_diverged
@@ -25,19 +27,18 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     copies = f"{result.attrs['copies']} copies"
     if changes := result.attrs.get("changes"):
         copies += f" with {changes}"
+    copies += f" displaced by {float(result['displacement'][0]):g}"
     if result.attrs.get("direction"):
         copies += " along the fastest growing mode"
     title = (
-        f"Committors of {result.sizes['run']} runs: {result.attrs['system']},"
+        f"Committors of {count_of(result.sizes['run'], 'run')}: {result.attrs['system']},"
         f" {copies}, outcome {result.attrs['outcome']}"
     )
     loss, force, committor = figure_panels.FATE
     panels = (loss if "loss" in trajectory else force, committor)
     figure, (above, below) = new_panels([4, 4], title, names=panels)
     series, name = _scalar(trajectory)
-    colours = series_colours()
-    sizes = result["displacement"].values
-    ends = dict(zip((1.0, 0.0), (colours[0], colours[3]), strict=True))
+    ends = {1.0: colour("successful"), 0.0: colour("failed")}
     for run, has_outcome in enumerate(result["outcome"].values.tolist()):
         if has_outcome not in ends:
             continue
@@ -60,23 +61,26 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     for has_outcome, label in ((1.0, "the run has the outcome"), (0.0, "it has not")):
         if has_outcome in result["outcome"]:
             below.plot([], [], color=ends[has_outcome], label=label)
-    below.axhline(0.5, color=colour("muted"), linewidth=0.8, linestyle="--")
+    below.axhline(
+        0.5, color=colour("muted"), linewidth=0.8, linestyle="--", label="half"
+    )
+    interval = Patch(color=colour("muted"), alpha=0.15, label="bands: 95% intervals")
     limits = float(trajectory["step"][0]), float(result.attrs["until"])
     if (series > 0).all():
         above.set_yscale("log")
     above.set(ylabel=name, xlim=limits)
-    label = f"committor, displacement {sizes[0]:g}"
-    below.set(xlabel="step", ylabel=label, xlim=limits, ylim=(-0.03, 1.03))
-    below.legend()
-    for has_outcome, ink in ends.items():
+    below.set(xlabel="step", ylabel="committor", xlim=limits, ylim=(-0.03, 1.03))
+    below.legend(handles=[*below.get_legend_handles_labels()[0], interval], ncols=2)
+    for has_outcome in ends:
         runs = np.flatnonzero(result["outcome"] == has_outcome)
         if runs.size and "embedding" in trajectory:
-            place = below.inset_axes((1.02, 0.5 * has_outcome + 0.04, 0.12, 0.42))
+            place = below.inset_axes((1.02, 0.5 * has_outcome + 0.02, 0.12, 0.38))
             points = trajectory["embedding"].isel(run=runs[0], step=-1, axis=[0, -1])
             x, y = points.transpose("axis", "token").values
-            place.scatter(x, y, s=5, color=ink, clip_on=False)
-            place.set_aspect("equal")
-            place.set_axis_off()
+            place.scatter(x, y, s=5, c=class_colours(len(x)), clip_on=False)
+            place.set(aspect="equal", xticks=[], yticks=[])
+            place.spines[:].set(visible=True, color=ends[has_outcome])
+            place.set_title(f"end, seed {int(trajectory['seed'][runs[0]])}", pad=2)
     return figure
 
 

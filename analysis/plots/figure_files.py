@@ -167,6 +167,8 @@ def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]
             if engine:
                 engine.execute(figure)
                 _place_legends(figure)
+                if _fit_vertical_labels(figure):
+                    engine.execute(figure)
                 figure.set_layout_engine("none")
             else:
                 for legend in filter(_is_inside, legends):
@@ -192,6 +194,22 @@ def _fit_text(axes: Axes, figure: Figure) -> None:
     axes.tick_params(
         which="both", labelsize=current_style().text, labelcolor=colour("ink"), **grid
     )
+
+
+def _fit_vertical_labels(figure: Figure) -> bool:
+    """Wrap labels of vertical axes that are longer than their panels; whether any
+    is."""
+    long = [
+        axes
+        for axes in figure.axes
+        if axes.yaxis.label.get_window_extent().height > axes.bbox.height
+    ]
+    for axes in long:
+        words = axes.get_ylabel().replace("\n", " ")
+        height = axes.bbox.height / figure.dpi
+        measured = axes.yaxis.label.get_window_extent().height / figure.dpi
+        axes.set_ylabel(_wrap(words, height * min(1.0, height / measured), 1))
+    return bool(long)
 
 
 def _place_legends(figure: Figure) -> None:

@@ -108,7 +108,7 @@ def _draw_spectra(axes: Axes, result: xr.Dataset) -> None:
         xlim=(-0.6, len(starts) - 0.4),
         ylabel="eigenvalue of the Hessian",
     )
-    axes.set_title("curvature (axis linear below 1e-8)")
+    axes.set_title("curvature; axis linear below $10^{-8}$")
     axes.legend()
 
 

@@ -5,6 +5,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
+from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
 from analysis.plots.curvature_figure import colour_of
 from analysis.plots.figure_files import in_style, new_panels
@@ -73,7 +74,7 @@ def plot_barriers(result: xr.Dataset) -> Figure:
             result["fraction"].values, lines.T, color=colour_of("decaying"), alpha=0.5
         )
         panel.set(
-            title=f"{label}, {pairs} pair{'s' if pairs > 1 else ''}",
+            title=f"{label}, {count_of(pairs, 'pair')}",
             xlabel="fraction of the way to the second run",
             ylabel="training loss",
             xlim=(0, 1),

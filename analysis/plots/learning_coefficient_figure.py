@@ -48,7 +48,7 @@ def plot_learning_coefficients(result: xr.Dataset) -> Figure:
         traces.plot(draws, chain[::every], color=colour("muted"), alpha=0.5)
     if not traces.lines:
         annotate_panel(traces, "all chains diverged")
-    traces.set(xlabel="draw", ylabel="nβ (L - L of the frame)")
+    traces.set(xlabel="draw", ylabel="nβ (loss − loss of the frame)")
     traces.set_title("chains of the last frame of the first run")
     return figure
 

@@ -13,6 +13,7 @@ from analysis.clustering_heads.learning_outcome import (
     SUCCESS_THRESHOLDS,
     final_accuracies,
 )
+from analysis.output.counts import count_of
 from analysis.panels import colours
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Panel, Points, Scene
@@ -51,13 +52,13 @@ def plot_learning(trajectory: xr.Dataset) -> Figure:
         ):
             plot_metric_curves(axes, runs, metric)
             axes.set_title(
-                f"{len(runs['run'])} {name}" if name else curves_caption(runs)
+                count_of(runs.sizes["run"], name) if name else curves_caption(runs)
             )
     draw_legend(
         figure,
         {
             **legend_entries(figure),
-            "quartiles of runs": Patch(color=colours.colour("faint")),
+            "bands: quartiles of runs": Patch(color=colours.colour("muted"), alpha=0.2),
         },
     )
     _plot_final_accuracies(panels[2 * len(groups)], test, split)
@@ -119,7 +120,7 @@ def _last_split(trajectory: xr.Dataset) -> str:
 
 
 def _runs_by_success(trajectory: xr.Dataset) -> dict[str, xr.Dataset]:
-    """Successful and other runs by their names; a single run, or none, is not
+    """Successful and other runs by the name of one; a single run, or none, is not
     divided."""
     if trajectory.sizes["run"] == 1:
         return {"": trajectory}
@@ -128,8 +129,8 @@ def _runs_by_success(trajectory: xr.Dataset) -> dict[str, xr.Dataset]:
     )
     successful = exceeds(last, SUCCESS_ACCURACY) & not_diverged(trajectory)
     groups = {
-        "successful runs": trajectory.isel(run=successful),
-        "failed runs": trajectory.isel(run=~successful),
+        "successful run": trajectory.isel(run=successful),
+        "failed run": trajectory.isel(run=~successful),
     }
     return {name: runs for name, runs in groups.items() if runs.sizes["run"]}
 
@@ -139,7 +140,8 @@ def _learning_title(trajectory: xr.Dataset, test: np.ndarray) -> str:
     assert isinstance(settings, SparseSettings | TransformerSettings)
     above = int(exceeds(test, SUCCESS_ACCURACY).sum())
     outcome = (
-        f"{above} of {trajectory.sizes['run']} runs end above {SUCCESS_ACCURACY:g}"
+        f"accuracy above {SUCCESS_ACCURACY:g} in {above} of"
+        f" {count_of(trajectory.sizes['run'], 'run')}"
     )
     if isinstance(settings, SparseSettings):
         task = (

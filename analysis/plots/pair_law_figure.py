@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.forces.law_words import law_words
+from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
-from analysis.plots.curves import plot_quartile_band
+from analysis.plots.curves import plot_quartile_band, times_of_frames
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
 _SPACES = {"whole": "whole space", "planes": "key planes"}
@@ -20,7 +21,7 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
     """Draw the result of `fit_pair_law`: medians over runs with quartiles, and the
     functions with their 95% intervals beside those of the given law. name: that of the
     trajectory."""
-    title = f"{name}: pair law of {result.sizes['run']} runs, medians with quartiles"
+    title = f"{name}: pair law of {count_of(result.sizes['run'], 'run')}, medians with quartiles"
     spaces = result["space"].values
     names = figure_panels.PAIR_LAW[: 3 * len(spaces)]
     figure, panels = new_panels([4 / 3] * len(names), title, 1.1, names)
@@ -32,6 +33,7 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
         panels[3 * row + 1].set(
             title=f"{heading}: repulsion",
             xlabel="distance / root mean square",
+            ylabel="strength",
             xscale="log",
         )
         panels[3 * row + 1].set_xticks((0.1, 0.3, 1, 3), ("0.1", "0.3", "1", "3"))
@@ -43,7 +45,9 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
             "angle",
         )
         panels[3 * row + 2].set(
-            title=f"{heading}: alignment", xlabel="cosine of the pair sums"
+            title=f"{heading}: alignment",
+            xlabel="cosine of the pair sums",
+            ylabel="strength",
         )
     draw_legend(figure)
     return figure
@@ -51,7 +55,7 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
 
 def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
     """Draw R² on held-out runs and frames, and of fits to each frame."""
-    time = result["step"].values / result.attrs["unit"]
+    time, unit = times_of_frames(result)
     first, second, third = colours.series_colours(3)
     words = law_words(result)
     muted = colours.colour("muted")
@@ -76,9 +80,7 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
             linestyle=":",
             label=label,
         )
-    panel.set(
-        title=f"{heading}: R² of -dL/dE", ylim=(0, 1), xlabel=result.attrs["clock"]
-    )
+    panel.set(title=f"{heading}: fit to −dL/dE", ylabel="R²", ylim=(0, 1), xlabel=unit)
     panel.set_xscale("symlog", linthresh=max(1, time[1] if len(time) > 1 else 1))
     panel.set_xlim(0, max(time[-1], 1))
 

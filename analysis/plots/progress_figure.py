@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
 from analysis.plots.curves import (
     curves_caption,
@@ -15,6 +16,7 @@ from analysis.plots.curves import (
     plot_metric_curves,
     plot_quartile_band,
     set_log_loss_axis,
+    times_of_frames,
 )
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.statistics.survival import kaplan_meier
@@ -32,12 +34,15 @@ _PANELS: dict[str, dict[str, str]] = {
     "clock or pizza": {
         "gradient_symmetricity": "gradient symmetricity",
         "distance_irrelevance": "distance irrelevance",
-        "component_circularity": "circularity of components",
+        "component_circularity": "circularity",
     },
     "sum of squared weights": {"squared_weights": ""},
 }
 """Title of each panel, and its measures with their names, which are short enough for
 two columns of a legend below a column."""
+
+_LABELS = ("measure (fraction)", "measure (fraction)", "sum of squares")
+"""Labels of the panels of components, of clocks and of weights."""
 
 
 @in_style
@@ -49,8 +54,7 @@ def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     """
     title = curves_caption(trajectory)
     figure, panels = new_panels([4 / 3] * 6, title, 1.1, figure_panels.PROGRESS)
-    time = result["step"].values / result.attrs["unit"]
-    unit = result.attrs["unit_of_time"]
+    time, unit = times_of_frames(result)
     plot_metric_curves(panels[0], trajectory, "loss")
     panels[0].set(title="loss", xlabel=unit)
     colour = iter(colours.series_colours(9))
@@ -64,6 +68,8 @@ def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     panels[1].set_ylabel("loss (nats)")
     for panel in panels[2:4]:
         panel.set(ylim=(min(0.0, panel.get_ylim()[0]), 1.03))
+    for panel, label in zip(panels[2:5], _LABELS, strict=True):
+        panel.set_ylabel(label)
     panels[4].set(ylim=(0, None))
     for panel in panels[:5]:
         _mark_phases(panel, result)
@@ -99,7 +105,8 @@ def _plot_delay(panel: Axes, result: xr.Dataset) -> None:
     unit = result.attrs["unit_of_time"]
     panel.set(
         title=(
-            f"{finite.sum()} runs that memorise: not yet generalised (Kaplan-Meier, 95%)"
+            f"{count_of(finite.sum(), 'run')} with memorisation: not yet generalised"
+            " (Kaplan-Meier, 95%)"
         ),
         ylim=(0, 1.03),
     )

@@ -3,6 +3,7 @@
 import xarray as xr
 from matplotlib.figure import Figure
 
+from analysis.output.counts import count_of
 from analysis.panels.colours import named_colours
 from analysis.plots.curvature_figure import step_limits
 from analysis.plots.curves import plot_quartile_band
@@ -29,7 +30,7 @@ def plot_representations(result: xr.Dataset) -> Figure:
     """The result of `representation_measures`: medians and quartiles over runs, a curve
     for each layer."""
     runs = result.sizes["run"]
-    title = f"Activations on the probe: {f'{runs} runs' if runs > 1 else 'one run'}"
+    title = f"Activations on the probe: {count_of(runs, 'run')}"
     of_panels = {**_PANELS}
     if runs == 1:
         del of_panels["cka_between_runs"]

@@ -44,12 +44,15 @@ def plot_sparsity(result: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
     for place, split in enumerate(("training data", "test data")):
         panels[2 * place].set_title(f"{split}: success and failure")
         panels[2 * place + 1].set_title(f"{split}: test accuracy")
+    for panel in panels[::2]:
+        if not panel.get_ylabel():
+            panel.set_ylabel("sparsity (fraction)")
     for panel in panels[-4:]:
-        panel.set_xlabel("threshold eps")
+        panel.set_xlabel("threshold ε")
     coloured = [panel for panel in panels[1::2] if panel.figure is drawn]
     if coloured:
         drawn.colorbar(scale, ax=coloured, label="test accuracy")
-    _draw_legend(drawn)
+    _draw_legend(drawn, result)
     return drawn
 
 
@@ -64,18 +67,18 @@ def plot_training_sparsity(
     for panel, item, name in zip(panels, training, names, strict=False):
         _draw_success(panel, item)
         title = name if len(result) > 1 else "success and failure"
-        panel.set(title=title, xlabel="threshold eps", ylabel="sparsity (fraction)")
+        panel.set(title=title, xlabel="threshold ε", ylabel="sparsity (fraction)")
     if len(result) == 1:
         scale = ScalarMappable(Normalize(0, 1), colours.line_colours_of_quantity())
         _draw_accuracy(panels[1], training[0], scale)
-        panels[1].set(title="test accuracy", xlabel="threshold eps")
+        panels[1].set(title="test accuracy", xlabel="threshold ε")
         drawn.colorbar(scale, ax=panels)
-    _draw_legend(drawn)
+    _draw_legend(drawn, training)
     return drawn
 
 
 def _draw_success(panel: Axes, result: xr.Dataset) -> None:
-    """The curve of each run; a bar along eps marks thresholds at which successful and
+    """The curve of each run; a bar along ε marks thresholds at which successful and
     failed runs differ."""
     eps = result["eps"].values
     success = result["success"].values
@@ -118,7 +121,8 @@ def _frame(panel: Axes, eps: np.ndarray) -> None:
     panel.set_xticks([1e-5, 1e-3, 1e-1, 1e1])
 
 
-def _draw_legend(drawn: Figure) -> None:
+def _draw_legend(drawn: Figure, results: Sequence[xr.Dataset]) -> None:
+    """Draw the legend. results: those that are drawn; what none has is left out."""
     marks = [
         Line2D(
             [],
@@ -127,10 +131,9 @@ def _draw_legend(drawn: Figure) -> None:
             label="successful runs: test accuracy above .9",
         ),
         Line2D([], [], color=colours.colour("failed"), label="failed runs"),
-        Patch(
-            color=colours.colour("ink"),
-            label="groups differ, p < .05 for all eps jointly",
-        ),
-        Patch(color=colours.colour("band"), label="the paper's range, 1e-3 to 10"),
+        Patch(color=colours.colour("band"), label="the paper's range, 0.001 to 10"),
     ]
+    if any((result["p_value"] < 0.05).any() for result in results):
+        words = "groups differ, p < .05 for all ε jointly"
+        marks.append(Patch(color=colours.colour("ink"), label=words))
     draw_legend(drawn, {str(mark.get_label()): mark for mark in marks})

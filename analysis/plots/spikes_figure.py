@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
@@ -20,7 +20,7 @@ _CHANGE_LABELS = {
     "unflipped": "without\nflips",
     "smooth": "smooth\nnorm, if\napplicable",
     "frozen": "MLP\nfrozen",
-    "held": "xi\nheld",
+    "held": "ξ\nheld",
 }
 
 _MAX_EXAMPLES = 3
@@ -104,7 +104,7 @@ def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
     cause = str(one["cause"].values)
     cause += f" ({one['way'].values} crosses)" if cause == "feed-forward" else ""
     finite = offset[np.isfinite(path)]
-    axes.set(xlabel="steps from the recorded peak", ylabel="training loss (nats)")
+    axes.set(xlabel="steps from the recorded peak", ylabel="loss (nats)")
     axes.set_title(f"seed {int(one['of_seed'])}: {cause}")
     first = max(finite[0], foot - 60)
     axes.set_xlim(first, finite[-1])
@@ -131,6 +131,7 @@ def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
     ]
     axes.set_xticks(range(len(SPIKE_CAUSES)), names)
     axes.set(ylabel="number of spikes", title="causes; pale: not explained")
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_ylim(
         0, 1.12 * max(1, *((causes == cause).sum() for cause in SPIKE_CAUSES))
     )
@@ -169,8 +170,8 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
         [_CHANGE_LABELS.get(change, change) for change in STEP_CHANGES],
     )
     axes.set(
-        ylabel="fraction of the rise",
-        title="rise that remains when the step is changed (clipped)",
+        ylabel="fraction of the rise, clipped",
+        title="rise that remains after a change of the step",
     )
     if there:
         axes.legend(ncols=len(there), markerscale=1.5)
@@ -182,8 +183,8 @@ def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
     bins = np.logspace(-3, 1, 41)
     input_colour, xi_colour = colours.series_colours()[6:]
     for name, colour, label in (
-        ("input_ratio", input_colour, "E + P"),
-        ("xi_ratio", xi_colour, "xi"),
+        ("input_ratio", input_colour, "$E + P$"),
+        ("xi_ratio", xi_colour, "ξ"),
     ):
         values = result[name].values
         values = np.clip(values[np.isfinite(values)], 1e-3, 10)
@@ -191,9 +192,9 @@ def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
     axes.axvline(1, color=colours.colour("muted"), linestyle="--")
     axes.set(
         xscale="log",
-        xlabel="largest |update| / |x|",
+        xlabel="|update| / |vector|",
         ylabel="number of spikes",
-        title="largest update (may flip above 1)",
+        title="largest update; above 1 it may flip",
     )
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())

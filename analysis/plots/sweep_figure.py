@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 
+from analysis.output.counts import count_of
 from analysis.output.tables import Column
 from analysis.panels import colours
 from analysis.plots.figure_files import (
@@ -42,7 +43,7 @@ def plot_sweep(
 
     table: a row for each point; swept: names of the swept settings; columns: the
     measures."""
-    title = f"{table['runs'][0]} runs at each point, with 95% intervals"
+    title = f"{count_of(table['runs'][0], 'run')} at each point, with 95% intervals"
     if len(swept) == 2:
         return _plot_maps(table, swept, columns[0], title)
     along = max(

@@ -23,7 +23,7 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     layers that move farthest, and the singular values of the layer with the largest
     rank."""
     runs = result.sizes["run"]
-    words = f"medians and quartiles of {runs} runs" if runs > 1 else "one run"
+    words = f"medians and quartiles of {runs} runs" if runs > 1 else "1 run"
     title = f"Spectra of the weights: {result.attrs['system']}, {words}"
     figure, panels = new_panels([4 / 3] * 4, title, 1.1, figure_panels.WEIGHT_SPECTRA)
     measured = np.flatnonzero(result["norm"].notnull().any(["run", "layer"]))
