@@ -117,7 +117,8 @@ class Options(PictureOptions):
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
 
     def names_of_panels(self) -> tuple[str, ...]:
-        return figure_panels.AUDIT
+        several = len(self.trajectories) > 1
+        return figure_panels.AUDITS if several else figure_panels.AUDIT
 
 
 def main(options: Options) -> None:

@@ -21,8 +21,9 @@ from analysis.command_line.result_files import (
 )
 from analysis.panels import figure_panels
 from dynamics import particles
+from dynamics.forces import CONSTANTS
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.settings_text import setting_texts, short_text
+from dynamics.settings_text import SYMBOLS, setting_texts, short_text
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def main(options: Options) -> None:
             f"{side:<11} {name}  ({item.sizes['run']} runs{left_out})", file=options.log
         )
     if options.second is None:
-        symbols = {"fa": "f_a", "ga": "g_a", "gr": "g_r"}
+        symbols = {name: SYMBOLS[name] for name in CONSTANTS}
         law = ", ".join(setting_texts(options.law, always=symbols))
         start = "where the runs of the first trajectory start"
         print(

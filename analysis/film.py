@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import dynamics
 from analysis import panels, plots
 from analysis.command_line.panel_selection import (
+    MIN_WIDTH,
     PanelOptions,
     arrange_panels,
     check_picture_path,
@@ -30,6 +31,7 @@ from dynamics.settings import SettingsError, check_integer, check_real
 
 if TYPE_CHECKING:
     from analysis.panels.scene import EventMark, Scene
+    from analysis.plots.drawing.film_clock import FilmClock
     from analysis.plots.drawing.film_timeline import FilmFrames
 
 _FORMATS = ("mp4", "gif")
@@ -198,7 +200,11 @@ def main(options: Options) -> None:
         width = layout.width
         grid = plots.PanelGrid(scenes, names, columns, width, leading, even=True)
     clock = plots.film_clock(grid, film, fps)
-    canvas = plots.film_size(grid, ratio, 0 if clock is None else clock.height)
+    if ratio and options.width is not None:
+        canvas = _even(options.width), _even(options.width / ratio)
+        grid, clock = _fitting_grid(grid, leading, columns, canvas, film, fps)
+    else:
+        canvas = plots.film_size(grid, ratio, 0 if clock is None else clock.height)
     write_film(grid, film, out, fps, size=canvas)
     size = f"{canvas[0]} x {canvas[1]}, {out.stat().st_size / 1e6:.2g} MB"
     print(f"panels      {', '.join(names)}{left_out}\nfilm        {out}  ({size})")
@@ -217,6 +223,40 @@ def _select_event(options: Options) -> tuple[Options, EventMark]:
     run, event = plots.find_event(trajectory, run, options.event)
     selection = dataclasses.replace(options.selection, run_indices=())
     return dataclasses.replace(options, run=run, selection=selection), event
+
+
+def _even(size: float) -> int:
+    """The nearest even number, as films need."""
+    return 2 * round(size / 2)
+
+
+def _fitting_grid(
+    grid: plots.PanelGrid,
+    leading: list[str],
+    columns: int | None,
+    size: tuple[int, int],
+    film: FilmFrames,
+    fps: float,
+) -> tuple[plots.PanelGrid, FilmClock | None]:
+    """The same panels so small that they and the strip of time are within a picture of
+    a size (width, height). Raises SettingsError if they would be too small."""
+    clock = plots.film_clock(grid, film, fps)
+    while grid.width > size[0] or _height(grid, clock) > size[1]:
+        shrink = min(size[0] / grid.width, size[1] / _height(grid, clock))
+        width = min(_even(grid.width * shrink), grid.width - 2)
+        if width < MIN_WIDTH:
+            allowed = f"more than {size[0]} with this aspect, or fewer panels"
+            raise SettingsError("width", size[0], allowed)
+        grid = plots.PanelGrid(
+            grid.scenes, grid.panels, columns, width, leading, even=True
+        )
+        clock = plots.film_clock(grid, film, fps)
+    return grid, clock
+
+
+def _height(grid: plots.PanelGrid, clock: FilmClock | None) -> int:
+    """The height of panels and of the strip of time."""
+    return grid.height + (0 if clock is None else clock.height)
 
 
 def _grid_of_aspect(

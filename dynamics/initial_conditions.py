@@ -40,6 +40,9 @@ def load_initial_positions(settings: ParticleSettings, seeds: np.ndarray) -> np.
         or ((size.max(axis=(1, 2)) < 1e-100) & (size.max(axis=(1, 2)) > 0)).any()
     ):
         found = f"{path} with values of {size.min()} to {size.max()}"
+        if np.isnan(size).any():
+            token, axis = np.argwhere(np.isnan(size))[0, 1:]
+            found = f"{path} without a number for token {token}, axis {axis}"
         raise SettingsError("start", found, "sizes of 1e-100 to 1e38, or 0")
     return x
 

@@ -1,10 +1,20 @@
 """Progress bars: on a terminal and in a notebook, with the time left; none elsewhere."""
 
 import sys
+import threading
 from collections.abc import Iterable
 from typing import Any
 
 from tqdm import tqdm
+
+
+class ThreadBar(tqdm):
+    """A bar whose lock is of this process alone. The locks of tqdm's own class are shared
+    with other processes, and their semaphores are left behind where a worker of
+    `multiprocessing` ends."""
+
+
+ThreadBar.set_lock(threading.RLock())
 
 
 def is_notebook() -> bool:
@@ -20,4 +30,6 @@ def progress_bar(
     """A bar of tqdm over items, or over `total` units without them; it disappears at its
     end unless `leave` is True. quiet: show none. options: those of tqdm."""
     is_shown = is_notebook() or (sys.stderr is not None and sys.stderr.isatty())
-    return tqdm(items, disable=quiet or not is_shown, **{"leave": False, **options})
+    return ThreadBar(
+        items, disable=quiet or not is_shown, **{"leave": False, **options}
+    )

@@ -121,6 +121,9 @@ MESH_PARTICLES = 128
 """Number of particles in the plane from which "auto" selects the fast summation, which
 is faster there by measured time."""
 
+_FORCE_SETTINGS = ("fa", "ga", "gr", "repulsion_balance", "alignment_balance")
+"""Settings of particles that forces of a law name as their constants and balances."""
+
 SAVED_IF_CHANGED = {"saved": "if changed"}
 """Metadata of settings that saved settings contain only if they differ from their
 defaults: settings added after files had been written, which keep their names so."""
@@ -227,10 +230,11 @@ class ParticleSettings(StartSettings):
     attraction: str = dataclasses.field(default="1", metadata=SAVED_IF_CHANGED)
     """Strength of the attraction between pairs with equal modular sums, as an
     expression of their distance r, such as "exp(-r)", or a table of r and strength
-    (.csv)."""
+    (.csv). Positive values attract."""
     repulsion: str = dataclasses.field(default="1/r", metadata=SAVED_IF_CHANGED)
     """Strength of the repulsion between pairs with different modular sums, as an
-    expression of their distance r, such as "1/r**3", or a table (.csv)."""
+    expression of their distance r, such as "1/r**3", or a table (.csv). Positive values
+    repel."""
     alignment: str = dataclasses.field(default="c > 0", metadata=SAVED_IF_CHANGED)
     """Strength of the alignment, as an expression of the cosine c of the angle between
     two pair sums, such as "c > 0.5" (1 where it is true, else 0), or a table (.csv)."""
@@ -300,6 +304,24 @@ class ParticleSettings(StartSettings):
         """Whether the forces are those of CA, but for constants and balance."""
         return forces.bare_forces(self.forces) == forces.bare_forces(forces.CA)
 
+    @property
+    def unused_settings(self) -> tuple[str, ...]:
+        """Names of the constants and balances that no force of the law has."""
+        used = {
+            name for force in self.forces for name in (force.constant, force.balance)
+        }
+        return tuple(name for name in _FORCE_SETTINGS if name not in used)
+
+    def _check_unused(self, name: str) -> None:
+        """Raise SettingsError if a setting that the law does not use is not its
+        default."""
+        default = getattr(type(self), name)
+        if getattr(self, name) != default:
+            allowed = (
+                f"{default}: no force of the law has {name} as constant or balance"
+            )
+            raise SettingsError(name, getattr(self, name), allowed)
+
     def __post_init__(self) -> None:
         for name in ("fa", "ga", "gr", "temperature"):
             _check_field(self, name, check_real)
@@ -315,6 +337,9 @@ class ParticleSettings(StartSettings):
                 "a law of its own and other strengths of CA's forces",
                 "the one or the other; law=() is CA's law",
             )
+        if self.law:
+            for name in self.unused_settings:
+                self._check_unused(name)
         _check_field(self, "step_size", check_real, positive=True)
         _check_field(self, "n", check_integer, 2, 100_000)
         _check_field(

@@ -79,8 +79,8 @@ def print_part(
         file=options.log,
     )
     print(
-        f"sweep       not combined yet, {missing} of {len(files)} points are missing;"
-        " the command that finds all of them combines them",
+        f"sweep       not combined yet, files of {missing} of {len(files)} points do not"
+        " exist; the command that finds all files combines them",
         file=options.log,
     )
 

@@ -40,8 +40,8 @@ from dynamics.forces import Force
 
 Options = TypeVar("Options")
 
-_OTHER_UNIT = {"steps": "epochs", "epochs": "steps"}
-"""The option of another unit; a command has at most one of them."""
+_OTHER_NAME = {"steps": "epochs", "epochs": "steps", "from": "start", "start": "from"}
+"""The option that another command has in its place; a command has at most one of them."""
 
 _KINDS: dict[Any, str] = {
     int: "a whole number",
@@ -232,7 +232,10 @@ def _wrong_argument(arguments: Sequence[str], options: type) -> SettingsError:
     takes_more = any(get_origin(kind) is tuple for kind in positional.values())
     if len(free) > len(positional) and not takes_more:
         unknown = free[len(positional)]
-        return SettingsError(_ARGUMENTS, unknown, "the arguments that --help lists")
+        allowed = "options only, which begin with -- and which --help lists"
+        if positional:
+            allowed = f"{', '.join(positional)} and options, as --help lists them"
+        return SettingsError(_ARGUMENTS, unknown, allowed)
     if len(free) < len(positional):
         name = list(positional)[len(free)]
         return SettingsError(name, "no value", "a trajectory file, such as runs/x.nc")
@@ -292,9 +295,9 @@ def _describe_kind(kind: Any) -> str:
 def _unknown_option(name: str, names: list[str]) -> SettingsError:
     """The error for an option that does not exist, with a similar one that does."""
     similar = difflib.get_close_matches(name, names, n=1)
-    other_unit = _OTHER_UNIT.get(name, "")
-    if other_unit in names:
-        similar = [other_unit]
+    other_name = _OTHER_NAME.get(name, "")
+    if other_name in names:
+        similar = [other_name]
     allowed = "an option"
     if similar:
         allowed = f"--{similar[0].replace('_', '-')}, or another option"
@@ -367,7 +370,7 @@ def _on_command_line(fields: str, options: type) -> str:
     other_names: Mapping[str, str] = getattr(options, "option_names", {})
     names = []
     for name in (word.strip() for word in fields.split(",")):
-        other = other_names.get(name, _OTHER_UNIT.get(name, name))
+        other = other_names.get(name, _OTHER_NAME.get(name, name))
         if name not in named and other in named:
             name = other
         is_option = name.isidentifier() and name.islower()

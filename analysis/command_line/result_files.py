@@ -10,6 +10,7 @@ import dynamics
 from analysis import output, plots
 from analysis.command_line.options import PictureOptions
 from dynamics.errors import RecordingError
+from dynamics.folders import existing_folder
 from dynamics.settings import SettingsError
 from dynamics.settings_text import describe_settings
 
@@ -31,9 +32,11 @@ def open_input(
 ) -> tuple[xr.Dataset, Path]:
     """The trajectory, and the path for the result, checked before any work is done.
 
-    name, program: of the command. Raises TrajectoryError, SettingsError."""
+    name, program: of the command. Raises TrajectoryError, and SettingsError for a
+    result that exists and is another, or whose folder is read-only."""
     out = out or path.parent / f"{output.plain_stem(path)}-{name}.nc"
     out = output.check_result_path(out, result_attributes(path, program))
+    existing_folder(out)
     trajectory = dynamics.open_trajectory(path)
     sizes = f"{trajectory.sizes['run']} runs, {trajectory.sizes['step']} frames"
     print(f"trajectory  {path}  ({trajectory.attrs['system']}: {sizes})", file=log)

@@ -259,11 +259,14 @@ class ParticlesPage(LivePage):
         self.player.request_frame()
 
     def setting_values(self) -> dict[str, Any]:
-        """The settings of the run and its seed; a law replaces CA's strengths."""
+        """The settings of the run and its seed; a law replaces CA's strengths, and
+        constants that it does not use."""
         values = super().setting_values()
         law = law_from_json(values["law"] or "[]")
         if law:
-            values |= {name: getattr(PARTICLES, name) for name in EXPRESSIONS}
+            unused = ParticleSettings(law=law).unused_settings
+            replaced = (*EXPRESSIONS, *(name for name in unused if name in values))
+            values |= {name: getattr(PARTICLES, name) for name in replaced}
         return values | {"law": law}
 
     def apply_settings_when_compiled(self) -> None:

@@ -13,6 +13,8 @@ NONE: tuple[str, ...] = ()
 """The names of a figure with a single panel, or with one for each run."""
 
 AUDIT = ("cosine", "fit", "weights", "planes")
+AUDITS = ("cosine", "fit")
+"""Of each moment and space."""
 BARRIERS = ("trained", "matched")
 CIRCUITS = ("labels", "leaks", "attention", "phases")
 COMPARISON = (

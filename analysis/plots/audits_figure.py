@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.forces.law_words import law_words
-from analysis.panels import colours
+from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -48,7 +48,9 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
         for s in audits["space"].values
     ]
     words = law_words(audits)
-    figure, panels = new_panels([1.0] * (2 * len(cases)), "", height=1.1)
+    figure, panels = new_panels(
+        [1.0] * (2 * len(cases)), "", 1.1, figure_panels.AUDITS * len(cases)
+    )
     for at, (moment, space) in enumerate(cases):
         for panel, name in zip(
             panels[2 * at : 2 * at + 2], ("cosine", "r_squared"), strict=True
@@ -148,4 +150,8 @@ def _plot_curves(
             label="R² with renamed tokens",
         )
     if not numbers:
-        panel.set_xticks(range(audits.sizes["file"]), audits[x].values, rotation=90)
+        count = audits.sizes["file"]
+        panel.set_xticks(
+            range(count), audits[x].values, rotation=0 if count < 3 else 90
+        )
+        panel.set_xlim(-0.5, count - 0.5)

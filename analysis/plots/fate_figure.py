@@ -39,6 +39,9 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     figure, (above, below) = new_panels([4, 4], title, names=panels)
     series, name = _scalar(trajectory)
     ends = {1.0: colour("successful"), 0.0: colour("failed")}
+    opacity = min(
+        0.2, 0.5 / result.sizes["run"]
+    )  # bands of many runs lie on each other
     for run, has_outcome in enumerate(result["outcome"].values.tolist()):
         if has_outcome not in ends:
             continue
@@ -55,7 +58,7 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
             at["committor_low"].values,
             at["committor_high"].values,
             color=ends[has_outcome],
-            alpha=0.15,
+            alpha=opacity,
             linewidth=0,
         )
     for has_outcome, label in ((1.0, "the run has the outcome"), (0.0, "it has not")):
@@ -64,7 +67,7 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     below.axhline(
         0.5, color=colour("muted"), linewidth=0.8, linestyle="--", label="half"
     )
-    interval = Patch(color=colour("muted"), alpha=0.15, label="bands: 95% intervals")
+    interval = Patch(color=colour("muted"), alpha=0.2, label="bands: 95% intervals")
     limits = float(trajectory["step"][0]), float(result.attrs["until"])
     if (series > 0).all():
         above.set_yscale("log")
@@ -78,7 +81,9 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
             points = trajectory["embedding"].isel(run=runs[0], step=-1, axis=[0, -1])
             x, y = points.transpose("axis", "token").values
             place.scatter(x, y, s=5, c=class_colours(len(x)), clip_on=False)
-            place.set(aspect="equal", xticks=[], yticks=[])
+            place.set_aspect("equal", adjustable="datalim")
+            place.set(xticks=[], yticks=[])
+            place.margins(0.12)
             place.spines[:].set(visible=True, color=ends[has_outcome])
             place.set_title(f"end, seed {int(trajectory['seed'][runs[0]])}", pad=2)
     return figure

@@ -8,7 +8,12 @@ from matplotlib.figure import Figure
 
 from analysis.clustering_heads.circuit_landscape import CIRCUIT_GAINS, SETTLED
 from analysis.panels import colours, figure_panels
-from analysis.plots.figure_files import draw_legend, in_style, new_panels
+from analysis.plots.figure_files import (
+    draw_legend,
+    in_style,
+    legend_entries,
+    new_panels,
+)
 
 
 def _direction_colours() -> dict[str, str]:
@@ -30,9 +35,9 @@ def plot_fixed_points(result: xr.Dataset) -> Figure:
     _draw_spectra(panels[1], result)
     for axes, start in zip(panels[2:], result["start"].values, strict=True):
         _draw_descent(axes, result.sel(start=start), str(start))
-    lines, labels = panels[-1].get_legend_handles_labels()
-    title = "perturbed, by length / norm of all parameters"
-    draw_legend(drawn, dict(zip(labels, lines, strict=True)), title=title)
+    if entries := legend_entries(drawn, panels[2:]):
+        title = "perturbed, by length / norm of all parameters"
+        draw_legend(drawn, entries, title=title)
     return drawn
 
 

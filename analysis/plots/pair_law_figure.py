@@ -36,8 +36,8 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
             ylabel="strength",
             xscale="log",
         )
-        panels[3 * row + 1].set_xticks((0.1, 0.3, 1, 3), ("0.1", "0.3", "1", "3"))
-        panels[3 * row + 1].set_xticks((), minor=True)
+        distances = of_space["distance"].values[[0, -1]]
+        panels[3 * row + 1].set_xlim(distances[0] / 1.1, distances[1] * 1.1)
         _plot_functions(
             panels[3 * row + 2],
             of_space,
@@ -113,3 +113,16 @@ def _plot_functions(
             alpha=0.18,
             linewidth=0,
         )
+    _limit_to_curves(panel, result, names)
+
+
+def _limit_to_curves(panel: Axes, result: xr.Dataset, names: tuple[str, str]) -> None:
+    """Set the vertical limits by the functions and by bands of the median width, so that
+    one wide interval does not flatten the curves."""
+    values = [result[name] for name in names]
+    given = [result[f"paper_{name}"] for name in names]
+    widths = [result[f"{name}_high"] - result[f"{name}_low"] for name in names]
+    margin = max(float(width.median()) for width in widths)
+    low = min(float(curve.min()) for curve in values + given)
+    high = max(float(curve.max()) for curve in values + given)
+    panel.set_ylim(low - margin, high + margin)

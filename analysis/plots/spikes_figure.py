@@ -18,7 +18,7 @@ from analysis.transitions.spike_replays import smooth_norm_applies
 
 _CHANGE_LABELS = {
     "unflipped": "without\nflips",
-    "smooth": "smooth\nnorm, if\napplicable",
+    "smooth": "smooth\nnorm",
     "frozen": "MLP\nfrozen",
     "held": "ξ\nheld",
 }
@@ -143,7 +143,9 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
     causes = result["cause"].values
     there = [cause for cause in SPIKE_CAUSES if (causes == cause).any()]
     generator = np.random.default_rng(0)  # for horizontal positions only
-    for place, change in enumerate(STEP_CHANGES):
+    applicable = smooth_norm_applies(result).any()
+    changes = [name for name in STEP_CHANGES if name != "smooth" or applicable]
+    for place, change in enumerate(changes):
         for beside, cause in enumerate(there):
             selected = (causes == cause) & (
                 (change != "smooth") | smooth_norm_applies(result)
@@ -166,8 +168,8 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
         RISE_THRESHOLD, color=colours.colour("muted"), linewidth=0.8, linestyle=":"
     )
     axes.set_xticks(
-        range(len(STEP_CHANGES)),
-        [_CHANGE_LABELS.get(change, change) for change in STEP_CHANGES],
+        range(len(changes)),
+        [_CHANGE_LABELS.get(change, change) for change in changes],
     )
     axes.set(
         ylabel="fraction of the rise, clipped",

@@ -198,8 +198,9 @@ def _row_of_ends(ends: EnsembleEnds) -> dict[str, Any]:
         f"paper_{item}": printed and getattr(printed, item).split(" ")[0]
         for item in compared
     }
+    is_used = name not in getattr(settings, "unused_settings", ())
     return {
-        name: getattr(settings, name),
+        name: getattr(settings, name) if is_used else None,
         **columns,
         "paper_circles_of_100": printed and printed.circles,
         **paper,

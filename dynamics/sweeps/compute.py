@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Generator, Sequence
 
 from dynamics.errors import FileBeingWritten, Interrupted
+from dynamics.folders import existing_folder
 from dynamics.progress import progress_bar
 from dynamics.sweeps.dask_backend import Scheduler, Task, compute_on_cluster
 from dynamics.sweeps.design import errors_with_point
@@ -30,9 +31,12 @@ def compute_tasks(
     among_others: bool = False,
 ) -> int:
     """Compute the missing trajectories of the `files` of a sweep; return their number.
-    Raises SweepInterrupted, and the errors of the tasks.
+    Raises SweepInterrupted, SettingsError for a read-only folder, and the errors of the
+    tasks.
 
     among_others: leave out those that another process is writing."""
+    for task in missing[:1]:
+        existing_folder(task.path, "folder")
     found = files - len(missing)
     done = found
     per_work = len(missing) / sum(map(work, missing)) if missing else 1.0

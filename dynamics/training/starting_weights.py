@@ -118,8 +118,8 @@ def weight_arrays(
         else:
             found = f"{name} of shape {values.shape} in {path}"
             allowed = (
-                f"shape {shape}, or (seed, *{shape}) with a row for each seed up to"
-                f" {max(seeds)}"
+                f"shape {shape}, or {('seed', *shape)} with a row for each seed up to"
+                f" {max(seeds)}".replace("'", "")
             )
             raise SettingsError("start", found, allowed)
         with np.errstate(over="ignore"):

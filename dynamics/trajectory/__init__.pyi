@@ -20,7 +20,6 @@ from .schema import DONE as DONE
 from .schema import RUNNING as RUNNING
 from .schema import VARIABLES as VARIABLES
 from .schema import describe_variables as describe_variables
-from .schema import time_unit as time_unit
 from .schema import read_settings as read_settings
 from .schema import time_unit as time_unit
 from .schema import validate_trajectory as validate_trajectory

@@ -20,6 +20,7 @@ from dynamics.settings import (
     SettingsError,
     changed_settings,
     check_integer,
+    start_file,
 )
 from dynamics.trajectory.description import recorded_backend
 from dynamics.trajectory.diverged import count_diverged, count_stopped
@@ -70,6 +71,11 @@ def run_ensemble(
             reached += f"; the file has {recorded} steps, shown is step {last}"
     runs = trajectory.sizes["run"]
     print(f"trajectory  {path}  ({how}: {runs} runs, {reached})", file=log)
+    start = start_file(settings) or ""
+    if start.endswith(".nc"):
+        step = getattr(settings, "start_step", 0)
+        place = "its last step" if step == -1 else f"its step {step}"
+        print(f"start       {start}, {place}", file=log)
     stopped = count_stopped(trajectory)
     if stopped or "until" in trajectory.attrs:
         condition = trajectory.attrs.get("until", "a condition of the original")

@@ -88,7 +88,9 @@ def test_assemblers_are_beside_receptors(film):
     assert "receptors, assemblers," in out
 
 
-@pytest.mark.parametrize(("aspect", "words"), [("16:9", ""), ("1:2", "--width 320")])
+@pytest.mark.parametrize(
+    ("aspect", "words"), [("16:9", ""), ("1:2", "--width 320"), ("16:9", "--width 640")]
+)
 def test_a_film_has_the_aspect_that_is_asked_for(aspect, words, film):
     panels = "--panels embedding loss accuracy imperfections"
     out, *_ = film("modular", f"--time even {panels} --aspect {aspect} {words}")
@@ -96,6 +98,8 @@ def test_a_film_has_the_aspect_that_is_asked_for(aspect, words, film):
     assert width % 2 == height % 2 == 0
     across, down = map(int, aspect.split(":"))
     assert width / height == pytest.approx(across / down, rel=0.01)
+    if words:
+        assert f"--width {width}" == words
 
 
 def test_the_panels_of_a_film_stay_whole_in_its_margins():

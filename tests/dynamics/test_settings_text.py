@@ -31,8 +31,16 @@ forces = st.builds(
 )
 laws = st.lists(forces, max_size=3, unique_by=lambda force: force.name).map(tuple)
 temperatures = st.floats(0, 10)
+
+
+def settings_of_law(fa, law, **values):
+    """Settings with a law, and with the constant f_a if a force names it."""
+    used = {"fa": fa} if not law or "fa" in {force.constant for force in law} else {}
+    return ParticleSettings(law=law, **used, **values)
+
+
 particles = st.builds(
-    ParticleSettings,
+    settings_of_law,
     fa=st.floats(0, 5),
     law=laws,
     temperature=temperatures,
@@ -104,7 +112,8 @@ def test_strengths_and_laws_in_words():
         ((*CA, COHESION), "law like_attraction + unlike_repulsion + 3 more"),
     ):
         chosen = ParticleSettings(law=law)
-        assert describe_settings(chosen) == f"particles, N = 17, f_a = 1, {words}"
+        constant = "" if law == (COHESION,) else "f_a = 1, "  # no force names f_a
+        assert describe_settings(chosen) == f"particles, N = 17, {constant}{words}"
     equation = setting_texts(ParticleSettings(), chosen, form="equation")
     assert equation == ["law = CA, like_attraction + unlike_repulsion + 3 more"]
 

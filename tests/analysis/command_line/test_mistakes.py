@@ -101,7 +101,11 @@ MESSAGES = [
         ),
     ),
     ("sims.collect", "CHECKPOINTS: found no value, allowed is folders or files"),
-    ("sims.particles 5", "arguments of the command: found 5, allowed is"),
+    ("sims.particles 5", "arguments of the command: found 5, allowed is options only"),
+    (
+        "sims.modular --from n.nc",
+        "--from: found an option that does not exist here, allowed is --start, or",
+    ),
     ("sims.particles --n 100000", "--n --dim --runs: found"),
     (
         "sims.particles --runs 3 --runs abc",

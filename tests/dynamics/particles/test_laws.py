@@ -26,6 +26,7 @@ from dynamics.forces import (
 )
 from dynamics.particles import ParticleSystem, force_fields, group_pairs
 from dynamics.particles.pair_forces import field_kernels
+from dynamics.settings_text import describe_settings
 
 SCALE = 0.5
 
@@ -418,6 +419,25 @@ def test_an_own_function_that_cannot_be_compiled_is_refused():
     law = (Force("text", "all", "difference", text_of),)
     with pytest.raises(SettingsError, match="Numba"):
         simulate(ParticleSettings(n=3, law=law), runs=1, steps=1, progress=False)
+
+
+@pytest.mark.parametrize("name", ["fa", "ga", "gr", "repulsion_balance"])
+@given(named=st.booleans(), data=st.data())
+def test_a_setting_that_no_force_names_is_refused(name, named, data):
+    """A value of its own, in settings, sweeps and audits; its default stays out of the
+    words of the settings."""
+    is_balance = name.endswith("balance")
+    value = "none" if is_balance else data.draw(st.floats(1.5, 9))
+    own = {"balance": name, "against": "a"} if is_balance else {"constant": name}
+    second = Force("b", "unlike", "difference", "1/r", **(own if named else {}))
+    law = (Force("a", "like", "difference", "-1"), second)
+    if named:
+        settings = ParticleSettings(law=law, **{name: value})
+        assert name not in settings.unused_settings
+        return
+    with pytest.raises(SettingsError, match=f"{name}: found {value}, .* no force"):
+        ParticleSettings(law=law, **{name: value})
+    assert "f_a" not in describe_settings(ParticleSettings(law=law))
 
 
 def test_an_own_function_of_another_process_is_named():

@@ -55,8 +55,8 @@ def test_the_command_combines_when_the_last_part_is_there(output_of):
     printed = output_of("sims.sweep", *WORDS, "--part", "1/2")
     assert printed.splitlines() == [
         "points      part 1/2 of 6 in runs (3 computed)",
-        "sweep       not combined yet, 3 of 6 points are missing; the command that finds"
-        " all of them combines them",
+        "sweep       not combined yet, files of 3 of 6 points do not exist; the command"
+        " that finds all files combines them",
     ]
     assert not list(Path("runs").glob("sweep-*"))
     printed = output_of("sims.sweep", *WORDS, "--part", "2/2")
@@ -73,7 +73,7 @@ def test_points_that_another_process_computes_are_left_to_it(output_of):
     with trajectory_lock(first):
         printed = output_of("sims.sweep", *WORDS, "--part", "1/1")
         assert "(5 computed)" in printed
-        assert "1 of 6 points are missing" in printed
+        assert "files of 1 of 6 points do not exist" in printed
         error = output_of("sims.sweep", *WORDS, code=1)
         assert "another process is writing it" in error
     assert "(1 computed, 5 found)" in output_of("sims.sweep", *WORDS, "--part", "1/1")
