@@ -36,8 +36,10 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
             ylabel="strength",
             xscale="log",
         )
-        distances = of_space["distance"].values[[0, -1]]
-        panels[3 * row + 1].set_xlim(distances[0] / 1.1, distances[1] * 1.1)
+        measured = of_space["like"].notnull() | of_space["unlike"].notnull()
+        distances = of_space["distance"].values[measured.values]
+        if distances.size:
+            panels[3 * row + 1].set_xlim(distances[0] / 1.1, distances[-1] * 1.1)
         _plot_functions(
             panels[3 * row + 2],
             of_space,
