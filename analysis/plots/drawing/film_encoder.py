@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -25,6 +24,7 @@ from analysis.plots.drawing.film_clock import FilmClock, time_is_uneven
 from analysis.plots.drawing.film_timeline import FilmFrames, film_frames, shown_steps
 from analysis.plots.drawing.panel_grid import PanelGrid
 from dynamics.errors import MissingPackage, RecordingError
+from dynamics.folders import full_disk_reason
 from dynamics.progress import progress_bar
 
 try:
@@ -276,7 +276,7 @@ def open_film_encoder(
             try:
                 frames.send(frame)
             except OSError:
-                raise _encoder_error(path) from None
+                raise _encoder_error(path, temporary) from None
             count += 1
 
         try:
@@ -289,17 +289,14 @@ def open_film_encoder(
         if (
             _count_frames(temporary) != count
         ):  # ffmpeg does not report that it ended early
-            raise _encoder_error(path)
+            raise _encoder_error(path, temporary)
 
 
-def _encoder_error(path: Path) -> RecordingError:
-    folder = path.absolute().parent
-    reason = (
-        ", the disk is full"
-        if folder.is_dir() and shutil.disk_usage(folder).free < 2**20
-        else ""
-    )
-    return RecordingError(f"{path}: could not be written (the encoder stopped{reason})")
+def _encoder_error(path: Path, temporary: Path) -> RecordingError:
+    """The error for a film whose encoder has stopped, with the reason if the disk is
+    full or a limit is reached."""
+    reason = full_disk_reason(temporary) or "the encoder stopped"
+    return RecordingError(f"{path}: could not be written ({reason})")
 
 
 def _count_frames(path: Path) -> int:

@@ -1,6 +1,8 @@
 """Film files: the frames and seconds in them, the same bytes twice, complete or not at
 all."""
 
+import resource
+
 import imageio_ffmpeg
 import numpy as np
 import pytest
@@ -104,4 +106,20 @@ def test_an_incomplete_film_is_reported(options, side, frames, tmp_path, monkeyp
     with refusal, open_film_encoder(tmp_path / "film.mp4", (side, side), 20) as write:
         for _ in range(frames):
             write(np.zeros((side, side, 4), np.uint8))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_limit_on_the_size_of_files_is_named(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    generator = np.random.default_rng(0)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with (
+            pytest.raises(RecordingError, match=r"film\.mp4: .*a limit on file size"),
+            open_film_encoder(tmp_path / "film.mp4", (320, 320), 20) as write,
+        ):
+            for _ in range(40):
+                write(generator.integers(0, 256, (320, 320, 4), np.uint8))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not list(tmp_path.iterdir())
