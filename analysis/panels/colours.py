@@ -14,6 +14,7 @@ from matplotlib import colormaps
 from matplotlib.colors import ListedColormap, to_rgb, to_rgba_array
 
 from analysis.panels.style import current_style
+from dynamics.settings import ParticleSettings
 
 _COLOURS = {
     "background": ("#ffffff", "#14171b"),
@@ -189,23 +190,23 @@ _SERIES = (
         "#a80030",
         "#180c0c",
         "#787878",
-        "#d82430",
+        "#501e4e",
         "#306ca8",
     ),
     (
-        "#6090e4",
-        "#fcb424",
-        "#78c090",
-        "#d860a8",
-        "#e4fcfc",
-        "#b49c24",
-        "#fcd89c",
-        "#9cd8fc",
+        "#008bdb",
+        "#ebb700",
+        "#3b788f",
+        "#e45300",
+        "#bab5b3",
+        "#969696",
+        "#ffdaff",
+        "#81c3ff",
     ),
 )
 """Colours of layers, and of other things that a figure distinguishes and that have no
-colour of their own, on a white and on a dark background; any two are at least 0.1
-apart."""
+colour of their own, on a white and on a dark background, with nearly the same hue on
+both; any two are at least 0.1 apart."""
 
 
 def colour(meaning: str) -> str:
@@ -225,6 +226,18 @@ def series_colours(n: int = 8) -> list[str]:
     after eight."""
     series = _SERIES[current_style().dark]
     return [series[place % len(series)] for place in range(n)]
+
+
+def system_colours(systems: Sequence[str]) -> list[str]:
+    """Colours of one or two trajectories by their systems: those of particles and of
+    networks, or of two trajectories of the same kind two others."""
+    kinds = [
+        "particles" if system == ParticleSettings.system else "network"
+        for system in systems
+    ]
+    if len(set(kinds)) < 2:
+        return [colour("first"), colour("second")]
+    return [colour(kind) for kind in kinds]
 
 
 def named_colours(names: Sequence[str]) -> np.ndarray:
@@ -261,7 +274,7 @@ def line_colours_of_quantity() -> ListedColormap:
     return ListedColormap(colormaps[QUANTITY_MAP](np.linspace(low, high, 256)))
 
 
-_ORDERED_LIGHTNESS = ((0.32, 0.75), (0.87, 0.5))
+_ORDERED_LIGHTNESS = ((0.27, 0.79), (0.88, 0.45))
 """Lightness (Oklab) of the first and of the last of ordered things, on a white and on a
 dark background."""
 
@@ -292,7 +305,7 @@ _LAYER_NAMES = {
     "receptor": "MLP input weights",
     "assembler": "MLP output weights",
     "transform_bias": "MLP output bias",
-    "receptor_bias": "MLP input biases",
+    "receptor_bias": "MLP input bias",
 }
 """Names of the layers that differ from those of their variables."""
 

@@ -22,8 +22,13 @@ from analysis.plots.figure_files import (
 )
 from analysis.statistics.intervals import binomial_interval, drop_non_finite
 
-_DISTANCES = {"within_first": "", "within_second": "", "between": "between both"}
+_DISTANCES = {
+    "within_first": "",
+    "within_second": "",
+    "between": "distances between the two",
+}
 """Histograms of shape distances, and their names beside those of both sides."""
+_SIDES = ("first", "second")
 _DISTANCE_BINS = np.linspace(0, 1, 41).tolist()
 
 
@@ -66,15 +71,19 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
                 {name: str(name)[6:] for name in (*audit.variables, "audit_run")}
             ),
         )
-    lines = [Line2D([], [], color=colour) for colour in _side_colours()]
+    lines = [Line2D([], [], color=colour) for colour in _side_colours(comparison)]
     sides = dict(zip(_numbered(names), lines, strict=True))
     between = legend_entries(figure, panels[2:3])
     draw_legend(figure, sides | between)
     return figure
 
 
-def _side_colours() -> list[str]:
-    return [colours.colour("first"), colours.colour("second")]
+def _systems(comparison: xr.Dataset) -> list[str]:
+    return [str(comparison.attrs[f"{side}_system"]) for side in _SIDES]
+
+
+def _side_colours(comparison: xr.Dataset) -> list[str]:
+    return colours.system_colours(_systems(comparison))
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
@@ -90,13 +99,14 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> N
     """Draw the percentages of circles, and histograms of the imperfections of the other
     runs."""
     others = []
-    for at, side in enumerate(("first", "second")):
+    inks = _side_colours(comparison)
+    for at, side in enumerate(_SIDES):
         circle = drop_non_finite(comparison[f"{side}_circle"].values)
         if len(circle):
             percentage = 100 * np.array(
                 binomial_interval(int(circle.sum()), len(circle))
             )
-            fractions.bar(at, percentage[0], color=_side_colours()[at], width=0.6)
+            fractions.bar(at, percentage[0], color=inks[at], width=0.6)
             draw_intervals(
                 fractions, at, percentage, color=colours.colour("ink"), capsize=4
             )
@@ -112,13 +122,14 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> N
         bins = np.linspace(
             both.min() - 0.5, max(both.max() + 0.5, both.min() + 9.5), 21
         ).tolist()
-        for values, colour in zip(others, _side_colours(), strict=True):
+        for values, colour in zip(others, inks, strict=True):
             if values.size:
                 counts.hist(values, bins=bins, color=colour, alpha=0.6, density=True)
         if both.max() >= 10_000:
             counts.locator_params(axis="x", nbins=4)
+    systems = _systems(comparison)
+    fractions.set_xticks(range(2), systems if len(set(systems)) > 1 else _SIDES)
     fractions.set(
-        xticks=[],
         xlim=(-0.7, 1.7),
         ylabel="% of runs",
         title="runs that end as circles, 95% intervals",
@@ -132,9 +143,8 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> N
 
 def _plot_shape_distances(panel: Axes, result: xr.Dataset) -> None:
     """Draw histograms of the shape distances within and between both sides."""
-    kinds = dict(
-        zip(_DISTANCES, (*_side_colours(), colours.colour("ink")), strict=True)
-    )
+    inks = (*_side_colours(result), colours.colour("ink"))
+    kinds = dict(zip(_DISTANCES, inks, strict=True))
     for name, colour in kinds.items():
         values = drop_non_finite(result[name].values)
         label = _DISTANCES[name]
@@ -156,7 +166,7 @@ def _plot_shape_distances(panel: Axes, result: xr.Dataset) -> None:
                 density=True,
                 color=colours.colour("ink"),
                 alpha=0.25,
-                label="between, same start",
+                label="between runs with the same start",
             )
     panel.set(title="shape distance of end states", xlim=(0, 1))
     panel.set(
@@ -174,7 +184,7 @@ def _plot_curve(
 ) -> None:
     """Draw median and quartiles over runs; relative: divided by the largest median."""
     time = result["normalised_time"].values
-    for side, colour in zip(("first", "second"), _side_colours(), strict=True):
+    for side, colour in zip(_SIDES, _side_colours(result), strict=True):
         low, middle, high = result[name].sel(side=side).values
         unit = (
             np.nanmax(middle) if relative and np.nanmax(middle, initial=0) > 0 else 1.0

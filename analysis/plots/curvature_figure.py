@@ -20,6 +20,7 @@ from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILI
 from analysis.output.counts import count_of
 from analysis.panels import colours
 from analysis.panels.colours import colour
+from analysis.plots.curves import in_units_of_time, time_label
 from analysis.plots.figure_files import in_style, new_panels
 from analysis.statistics.intervals import (
     Interval,
@@ -27,6 +28,9 @@ from analysis.statistics.intervals import (
     mean_interval,
     median_interval,
 )
+
+_MOST_MARKERS = 100
+"""Number of frames up to which lines have markers; of more, lines are thin."""
 
 
 def colour_of(role: str) -> str:
@@ -39,10 +43,12 @@ def colour_of(role: str) -> str:
 @in_style
 def plot_curvature(result: xr.Dataset) -> Figure:
     """Panels of the result of `linearize_trajectory`."""
-    result = with_derived_variables(result)
+    result = in_units_of_time(with_derived_variables(result))
     system = result.attrs["system"]
+    several = result.sizes["run"] > 1
     caption = count_of_runs(result)
-    title = f"The linearised flow along a run: {system}, {caption}"
+    title = f"The linearised flow along {'runs' if several else 'a run'}: {system}"
+    title += f", {caption}" if several else ""
     last = {"trace": _trace}
     if "x_smallest" in result:
         last = {"flips": _margins}
@@ -53,8 +59,7 @@ def plot_curvature(result: xr.Dataset) -> Figure:
         width = 4 / 3
     first = {"modes": _spectrum, "rates": _extremes, "growing": _growing}
     drawings = first | second
-    widths = [4 / 3] * 3 + [width] * 3
-    figure, panels = new_panels(widths, title, 1.1, list(drawings))
+    figure, panels = new_panels([width] * 6, title, 1.1, list(drawings))
     for panel, draw in zip(panels, drawings.values(), strict=True):
         draw(panel, result)
     return figure
@@ -74,10 +79,11 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
         panel.scatter(places[visible], growth[visible], label=kind, **look)
     panel.set_yscale("symlog", linthresh=linear, linscale=1.0)
     threshold = result.attrs["threshold"]
-    panel.axhline(-threshold, color=colour("muted"), linestyle="--", label="-2/lr")
+    panel.axhline(-threshold, color=colour("muted"), linestyle="--", label="−2/lr")
     limits = -3 * max(largest, threshold), 3 * largest
     label = "growth rate"
-    panel.set(xlabel="step", ylabel=label, xlim=step_limits(step), ylim=limits)
+    xlabel = time_label(result)
+    panel.set(xlabel=xlabel, ylabel=label, xlim=step_limits(step), ylim=limits)
     panel.set_title(f"modes of the run of seed {int(result['seed'].values[0])}")
     panel.legend(markerscale=3, ncols=3)
 
@@ -168,27 +174,22 @@ def _trace(panel: Axes, result: xr.Dataset) -> None:
 
 def _margins(panel: Axes, result: xr.Dataset) -> None:
     """Flip ratios of E + P in all frames, and of sequences in the analysed frames."""
-    frames = result["x_largest_flip_ratio"].values
-    ratio = np.where(np.isfinite(frames), frames, np.nan)
-    known_frames = np.isfinite(ratio).any(axis=0)
-    at = result["frame_step"].values[known_frames]
-    some = ratio[:, known_frames]
-    low, middle, high = (
-        np.nanquantile(some, (0.05, 0.5, 0.95), axis=0) if some.size else ([], [], [])
+    at = result["frame_step"].values
+    by_frame = (
+        result["x_largest_flip_ratio"].rename(frame="step").assign_coords(step=at)
     )
-    third = colour_of("third")
-    panel.fill_between(at, low, high, color=third, alpha=0.25, linewidth=0)
-    panel.plot(at, middle, color=third, label="largest E + P (band: 90%)")
+    known = by_frame.isel(step=np.isfinite(by_frame.values).any(axis=0))
+    plot_statistic(panel, known, "third", "largest of $E + P$")
     largest = result["xi_flip_ratio"].sel(quantile=1.0)
-    plot_statistic(panel, largest, "fourth", "largest xi")
+    plot_statistic(panel, largest, "fourth", r"largest of $\xi$")
     near = result.attrs["lr"] / result["xi_length"].sel(quantile=0.0)
-    plot_statistic(panel, near, "decaying", "lr / smallest |xi|")
+    plot_statistic(panel, near, "decaying", r"lr / smallest $|\xi|$")
     label = "direction may reverse"
     panel.axhline(1, color=colour("muted"), linestyle="--", label=label)
     what = "flip ratio to the next frame"
     ylabel = "movement over distance"
     finish_panel(panel, result, what, ylabel, log=True, columns=2)
-    panel.set(xlim=step_limits(result["frame_step"].values))
+    panel.set(xlim=step_limits(at))
 
 
 def _plane(panel: Axes, result: xr.Dataset) -> None:
@@ -201,13 +202,18 @@ def _plane(panel: Axes, result: xr.Dataset) -> None:
     panel.scatter(growth.ravel(), rotation.ravel(), **look)
     panel.axvline(0, color=colour("muted"), linewidth=0.8)
     panel.set(xlabel="growth rate", ylabel="rotation rate")
-    largest = np.abs(growth[np.isfinite(growth)]).max(initial=0.0) or 1.0
-    panel.set_xscale("symlog", linthresh=10.0 ** np.floor(np.log10(largest) - 3))
+    finite = growth[np.isfinite(growth)]
+    largest = np.abs(finite).max(initial=0.0) or 1.0
+    linear = 10.0 ** np.floor(np.log10(largest) - 3)
+    panel.set_xscale("symlog", linthresh=linear)
+    low, high = finite.min(initial=0.0), finite.max(initial=0.0)
+    panel.set_xlim(2 * min(low, -linear), 2 * max(high, linear))
     if not np.abs(rotation[np.isfinite(rotation)]).max(initial=0.0):
         panel.set_ylim(-1, 1)
     if not np.isfinite(growth).any():
         annotate_panel(panel, "no run has a mode here")
-    panel.set_title(f"modes of all runs at step {int(result['step'].values[-1])}")
+    last = f"{time_label(result)} {result['step'].values[-1]:g}"
+    panel.set_title(f"modes of all runs at {last}")
 
 
 def _kinds(panel: Axes, result: xr.Dataset) -> None:
@@ -228,7 +234,7 @@ def _kinds(panel: Axes, result: xr.Dataset) -> None:
 
 def _rest(panel: Axes, result: xr.Dataset) -> None:
     plot_statistic(panel, result["rest"], "third", "normalised force over force")
-    label = "antisymmetric part of dF/dx"
+    label = r"antisymmetric part of $\partial F / \partial x$"
     plot_statistic(panel, result["asymmetry"], "fourth", label)
     what = "distance from equilibrium, and asymmetry"
     finish_panel(panel, result, what, "fraction", log=True, columns=1)
@@ -277,7 +283,8 @@ def _draw(
     band: bool = True,
 ) -> None:
     value, low, high = np.array(intervals).T
-    panel.plot(step, value, color=ink, marker="o", label=label)
+    look = {"marker": "o"} if len(step) <= _MOST_MARKERS else {"linewidth": 0.6}
+    panel.plot(step, value, color=ink, label=label, **look)
     if band and np.isfinite(low).any():
         panel.fill_between(step, low, high, color=ink, alpha=0.22, linewidth=0)
 
@@ -291,14 +298,14 @@ def finish_panel(
     log: bool = False,
     columns: int = 0,
 ) -> None:
-    """Set the title, the axes and the legend of a panel of curves over steps.
+    """Set the title, the axes and the legend of a panel of curves over time.
 
     The title is what a panel shows and, for several runs, what its lines and bands are.
     log: whether the y axis is logarithmic. columns: of the legend; 0: without one."""
     bands = ", 95% bands" if panel.collections else ""
     title = f"{what}; {statistic}{bands}" if result.sizes["run"] > 1 else what
     limits = step_limits(result["step"].values)
-    panel.set(xlabel="step", ylabel=ylabel, xlim=limits, title=title)
+    panel.set(xlabel=time_label(result), ylabel=ylabel, xlim=limits, title=title)
     if log:
         use_log_axis(panel)
     if columns:

@@ -20,6 +20,9 @@ _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
 """Widths relative to that of other splits; the widest is drawn first, so that curves
 that coincide are all visible."""
 
+_WIDEST = 2.2
+"""Width of the widest of lines that may coincide, relative to that of the last."""
+
 
 def metric_quartiles(trajectory: xr.Dataset, name: str) -> np.ndarray:
     """Quartiles over runs of a metric, (quartile, split, step), of those runs that have
@@ -48,6 +51,22 @@ def times_of_frames(result: xr.Dataset) -> tuple[np.ndarray, str]:
     if the system has epochs, otherwise step."""
     unit = result.attrs.get("unit", 1.0)
     return result["step"].values / unit, result.attrs.get("unit_of_time", "step")
+
+
+def in_units_of_time(result: xr.Dataset) -> xr.Dataset:
+    """A result whose coordinate `step`, and `frame_step` if there is one, are times in
+    its unit of time, see `time_label`."""
+    unit = result.attrs.get("unit", 1.0)
+    names = [name for name in ("step", "frame_step") if name in result.coords]
+    times = {name: (result[name] / unit).assign_attrs(is_time=True) for name in names}
+    return result.assign_coords(times).assign_attrs(unit=1.0)
+
+
+def time_label(result: xr.Dataset) -> str:
+    """The unit of the coordinate `step` of a result, which is a time only after
+    `in_units_of_time`."""
+    is_time = result["step"].attrs.get("is_time", False)
+    return times_of_frames(result)[1] if is_time else "step"
 
 
 def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
@@ -94,17 +113,22 @@ def set_width_of_split(line: Line2D, split: str) -> None:
 
 
 def plot_quartile_band(
-    panel: Axes, time: np.ndarray, values: xr.DataArray, colour: str, label: str
+    panel: Axes,
+    time: np.ndarray,
+    values: xr.DataArray,
+    colour: str,
+    label: str,
+    **line: Any,
 ) -> None:
     """Draw the median over runs of values (run, step) with a band between the
-    quartiles, where any run has a value."""
+    quartiles, where any run has a value. line: the look of the median."""
     by_run = values.transpose("run", "step").values
     some = np.isfinite(by_run).any(axis=0)
     if not some.any():
         return
     low, middle, high = np.nanquantile(by_run[:, some], (0.25, 0.5, 0.75), axis=0)
     panel.fill_between(time[some], low, high, color=colour, alpha=0.18, linewidth=0)
-    panel.plot(time[some], middle, color=colour, label=label)
+    panel.plot(time[some], middle, color=colour, label=label, **line)
 
 
 def draw_survival(
@@ -163,6 +187,12 @@ def largest_layers(sizes: np.ndarray) -> np.ndarray:
     those with the largest finite sizes (layer,)."""
     order = np.argsort(-np.nan_to_num(sizes, nan=-np.inf), kind="stable")
     return np.sort(order[:8])
+
+
+def widths_of_coinciding(count: int) -> np.ndarray:
+    """Widths of lines that may coincide, relative to that of the last: those that are
+    drawn first are the widest, so that all are visible."""
+    return np.linspace(_WIDEST, 1, count) if count > 1 else np.ones(count)
 
 
 def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:

@@ -10,6 +10,7 @@ from analysis.plots.curvature_figure import (
     finish_panel,
     plot_statistic,
 )
+from analysis.plots.curves import in_units_of_time, loss_label
 from analysis.plots.figure_files import in_style, new_panels
 
 _CURVES = {
@@ -22,15 +23,17 @@ _CURVES = {
 def plot_edge(result: xr.Dataset) -> Figure:
     """The result of `edge_of_stability`: the largest eigenvalues over their limits, and
     the loss."""
+    result = in_units_of_time(result)
     title = f"Edge of stability: {result.attrs['model']}, {count_of_runs(result)}"
     figure, (edge, loss) = new_panels([5 / 3, 4 / 3], title, 1.1, figure_panels.EDGE)
     for name, (label, role) in _CURVES.items():
         if result[name].notnull().any():
             plot_statistic(edge, result[name], role, label)
     edge.axhline(1, color=colour("muted"), linestyle="--", label="limit")
-    plot_statistic(loss, result["loss"], "third")
+    plot_statistic(loss, result["loss"], "train")
     what = "largest eigenvalue over its limit"
     ylabel = "fraction of the limit"
     finish_panel(edge, result, what, ylabel, log=True, columns=2)
-    finish_panel(loss, result, "training loss", "training loss", log=True)
+    label = loss_label(result.attrs["system"])
+    finish_panel(loss, result, "training loss", label, log=True)
     return figure

@@ -13,6 +13,7 @@ from analysis.plots.curves import (
     draw_layer_names,
     draw_survival,
     largest_layers,
+    loss_label,
 )
 from analysis.plots.figure_files import (
     draw_intervals,
@@ -50,7 +51,9 @@ def plot_events(
     )
     for axes, run in zip(panels, examples, strict=False):
         _plot_run(axes, values, first, run)
-        name = {"loss": "loss (nats)"}.get(str(values.name), str(values.name))
+        name = str(values.name)
+        if name == "loss":
+            name = loss_label(first.attrs["system"])
         axes.set(
             xlabel=unit,
             ylabel=name if starts_row(axes) else "",
@@ -88,9 +91,18 @@ def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) ->
             for name in ("begin", "middle", "end")
         )
         if kind == "plateau":
-            axes.axvspan(begin, end, color=colours.colour("band"), linewidth=0)
+            band = colours.colour("band")
+            axes.axvspan(begin, end, color=band, linewidth=0, label=kind)
         elif kind == "spike":
-            axes.plot(middle, height, "v", color=colours.colour("spike"), zorder=4)
+            axes.plot(
+                middle,
+                height,
+                "v",
+                color=colours.colour("spike"),
+                zorder=4,
+                clip_on=False,
+                label=kind,
+            )
         else:
             axes.axvspan(
                 begin,
@@ -98,14 +110,9 @@ def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) ->
                 color=colours.colour(kind),
                 alpha=colours.BAND_OPACITY,
                 linewidth=0,
+                label=_CHANGES[kind],
             )
             axes.axvline(middle, color=colours.colour(kind))
-    axes.plot([], [], "v", color=colours.colour("spike"), label="spike")
-    for kind, label in _CHANGES.items():
-        axes.fill_between(
-            [], [], color=colours.colour(kind), alpha=colours.BAND_OPACITY, label=label
-        )
-    axes.fill_between([], [], color=colours.colour("band"), label="plateau")
     axes.set_xlim(steps[0], steps[-1])
 
 
@@ -126,6 +133,7 @@ def _plot_escape_curves(
         ylim=(0, 1.03),
         title="runs not yet escaped (Kaplan-Meier, 95% bands)",
     )
+    axes.margins(x=0)
     axes.set_xlim(left=0)
     if len(results) > 1:
         axes.legend()
@@ -213,7 +221,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
         else f"; the {len(layers)} fastest of {result.sizes['layer']}"
     )
     title = (
-        "speed of weights in a drop / before it:"
+        "speed of the weights in a drop over that before it,"
         f" {describe_reported_runs(result)}{of_all}"
     )
     axes.set(ylim=(0, None), ylabel="speed ratio", title=title)

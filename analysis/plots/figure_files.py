@@ -4,6 +4,7 @@ written completely or not at all."""
 from __future__ import annotations
 
 import functools
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -82,7 +83,10 @@ def style_parameters() -> Any:
         "axes.spines.right": False,
         "axes.grid": True,
         "axes.axisbelow": True,
-        "legend.frameon": False,
+        "legend.frameon": True,
+        "legend.framealpha": 0.85,
+        "legend.edgecolor": "none",
+        "legend.fancybox": False,
         "legend.handlelength": 1.6,
         "legend.columnspacing": 1.2,
         "figure.facecolor": background,
@@ -236,13 +240,28 @@ def _is_inside(legend: Legend | None) -> TypeGuard[Legend]:
 
 
 def _wrap(words: str, width: float, size: float) -> str:
-    """Text in lines of at most a width in inches. size: of its letters, relative to the
-    style's."""
+    """Text in lines of at most a width in inches, with symbols as mathematics. size: of
+    its letters, relative to the style's."""
+    words = _with_symbols(words)
     letters = max(8, int(72 * width / (_LETTER * size * current_style().text)))
-    return "\n".join(
-        textwrap.fill(line, letters, break_long_words=False)
-        for line in words.split("\n")
-    )
+    return "\n".join(_balanced_lines(line, letters) for line in words.split("\n"))
+
+
+def _with_symbols(words: str) -> str:
+    """Text with the names of the forces' strengths, such as f_a, as mathematics."""
+    return re.sub(r"(?<![$\w])([fg]_[ar])(?![$\w])", r"$\1$", words)
+
+
+def _balanced_lines(words: str, letters: int) -> str:
+    """Text in as few lines of at most a number of letters as possible, of about the
+    same length."""
+    lines = textwrap.wrap(words, letters, break_long_words=False)
+    for fewer in range(letters - 1, 0, -1):
+        shorter = textwrap.wrap(words, fewer, break_long_words=False)
+        if len(shorter) > len(lines) or max(map(len, shorter), default=0) > fewer:
+            break
+        lines = shorter
+    return "\n".join(lines)
 
 
 def new_figure(width: float, height: float, **options: Any) -> Figure:
@@ -363,7 +382,7 @@ def draw_legend(
     columns = -(-len(entries) // rows) or 1
     return figure.legend(
         entries.values(),
-        entries.keys(),
+        [_with_symbols(name) for name in entries],
         loc="outside lower center",
         ncols=columns,
         **options,

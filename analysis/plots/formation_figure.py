@@ -67,8 +67,8 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
     return drawn
 
 
-def _group_colours() -> list[str]:
-    return [colours.colour("first"), colours.colour("second")]
+def _group_colours(results: Sequence[FormationResult]) -> list[str]:
+    return colours.system_colours([result.system for result in results])
 
 
 def _groups(results: Sequence[FormationResult]) -> list[tuple[str, xr.Dataset]]:
@@ -91,9 +91,8 @@ def _groups(results: Sequence[FormationResult]) -> list[tuple[str, xr.Dataset]]:
 def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) -> None:
     """Draw the means of a measure, and the median over runs of the level that it exceeds
     by chance in one run of a hundred."""
-    for (label, result), colour in zip(
-        _groups(results), _group_colours(), strict=False
-    ):
+    of_groups = _group_colours(results)
+    for (label, result), colour in zip(_groups(results), of_groups, strict=False):
         if name not in result:
             panel.text(
                 0.97,
@@ -119,9 +118,7 @@ def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) ->
         for result in results
     ]
     alike = len(set(levels)) == 1
-    for level, colour in zip(
-        levels[:1] if alike else levels, _group_colours(), strict=False
-    ):
+    for level, colour in zip(levels[:1] if alike else levels, of_groups, strict=False):
         if level is not None:
             panel.axhline(
                 level, color=colours.colour("muted") if alike else colour, linestyle=":"
@@ -148,10 +145,8 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
             label = str(event) if event not in labels else None
             x = np.append(meier.time, 1.0)
             waiting = np.append(meier.fraction, meier.fraction[-1])
-            series = colours.series_colours()
-            colour = (colours.colour("ink"), series[3], series[2], series[5])[
-                _EVENTS.index(str(event))
-            ]
+            inks = [colours.colour("ink"), *colours.series_colours(3)]
+            colour = inks[_EVENTS.index(str(event))]
             panel.step(
                 x, 1 - waiting, where="post", color=colour, linestyle=style, label=label
             )
@@ -167,13 +162,11 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
                     color=colour,
                     alpha=0.12,
                     linewidth=0,
+                    label="95%, structure" if label else None,
                 )
     title = "runs in which each has formed"
-    title += (
-        f" (dashed: {results[1].name}; bands: 95%)"
-        if len(results) > 1
-        else ", with the 95% band of structure"
-    )
+    if len(results) > 1:
+        title += f" (dashed: {results[1].name})"
     panel.set(
         xlim=(0, 1),
         ylim=(0, 1.02),
@@ -196,12 +189,12 @@ def _plot_frequencies(panel: Axes, item: FormationResult, run: int) -> QuadMesh:
         vmin=0,
         vmax=1,
     )
-    kind = "a circle" if result["circle"].values[-1] == 1 else "no circle"
+    kind = "circle" if result["circle"].values[-1] == 1 else "no circle"
     panel.set(
         xlim=(0, 1),
         xlabel="normalised time",
         ylabel="frequency k of $Z_N$",
-        title=f"{item.name}: run {run} (seed {int(result['seed'])}), at the end {kind}",
+        title=f"{item.name}, seed {int(result['seed'])}: {kind} at the end",
     )
     if len(fractions) <= 12:
         panel.set_yticks(result["frequency"].values)

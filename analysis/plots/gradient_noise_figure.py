@@ -9,13 +9,14 @@ from analysis.plots.curvature_figure import (
     finish_panel,
     plot_statistic,
 )
+from analysis.plots.curves import in_units_of_time
 from analysis.plots.figure_files import in_style, new_panels
 
 _PANELS = (
     (
         "noise scale",
         "noise scale (examples)",
-        {"noise_scale": ("noise scale", "decaying")},
+        {"noise_scale": ("noise scale", "fourth")},
         True,
     ),
     (
@@ -23,19 +24,19 @@ _PANELS = (
         "squared norm",
         {
             "noise_trace": ("trace of the noise", "growing"),
-            "squared_gradient": ("squared gradient", "third"),
+            "squared_gradient": ("squared gradient", "decaying"),
         },
         True,
     ),
     (
         "effective rank of the noise",
         "effective rank",
-        {"noise_rank": ("rank", "fourth")},
+        {"noise_rank": ("rank", "growing")},
         False,
     ),
     (
         "along the Hessian's leading eigenvectors",
-        "fraction of the variance",
+        "fraction of the whole",
         {
             "noise_along_hessian": ("noise", "growing"),
             "gradient_along_hessian": ("gradient", "decaying"),
@@ -52,7 +53,8 @@ def plot_gradient_noise(result: xr.Dataset) -> Figure:
     """The result of `gradient_noise`: noise scale, sizes, rank, and alignment with the
     Hessian."""
     title = f"Noise of the gradients: {result.attrs['model']}, {count_of_runs(result)}"
-    figure, panels = new_panels([4 / 3] * 4, title, 1.1, figure_panels.NOISE)
+    figure, panels = new_panels([2] * 4, title, 1.1, figure_panels.NOISE)
+    result = in_units_of_time(result)
     result = result.assign(squared_gradient=result["gradient_size"] ** 2)
     for panel, (what, quantity, curves, log) in zip(panels, _PANELS, strict=True):
         for name, (label, role) in curves.items():

@@ -48,6 +48,9 @@ _DASHED_FROM = 4
 """The layer from which lines are dashed, so that more than this number can be told
 apart."""
 
+_MANY_FRAMES = 300
+"""Number of frames above which the curves of splits are thinner."""
+
 
 @in_style
 def plot_gradient_norms(
@@ -61,25 +64,32 @@ def plot_gradient_norms(
 
     result: from `peak_coincidence`. run: run index. Of more than eight layers those with
     the largest norms are drawn."""
-    runs = f"run {run} (seed {int(trajectory['seed'][run])}), then all runs"
+    count = trajectory.sizes["run"]
+    runs = f"seed {int(trajectory['seed'][run])}"
+    if count > 1:
+        runs += f", and below all {count} runs"
     layers = trajectory.sizes["layer"]
     trajectory, drawn = _name_largest_layers(trajectory, run)
     result = result.isel(layer=drawn).assign_coords(layer=trajectory["layer"])
     if layers > len(drawn):
         runs += f"; the {len(drawn)} largest of {layers} layers"
-    title = f"{trajectory.attrs['system']}: {runs}"
+    what = "force" if "loss" not in trajectory else "gradient"
+    title = f"Norm of the {what}: {trajectory.attrs['system']}, {runs}"
     figure, panels = new_panels(
         [1] * 4 + [4 / 3] * 3, title, 1.2, figure_panels.GRADIENTS
     )
     events = _plot_run(panels[:4], trajectory, run, config)
-    entries = {**legend_entries(figure, panels[:4]), **events}
+    entries = {**legend_entries(figure, panels[2:4]), **events}
     lower = panels[4:]
     for axes, kind in zip(lower, result["kind"].values, strict=False):
         _plot_fractions(axes, result.sel(kind=kind), str(kind))
     if result.sizes["kind"] == 1:
         lower[1].set_axis_off()
     _plot_correlations(lower[2], result)
-    draw_legend(figure, {**entries, **legend_entries(figure, lower)})
+    for axes in (panels[0], lower[0], lower[2]):
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend()
+    draw_legend(figure, entries)
     return figure
 
 
@@ -157,10 +167,12 @@ def _plot_metrics(
         splits = one["split"].values.astype(str).tolist()
         for split, colour in zip(splits, colours.named_colours(splits), strict=True):
             values = one[name].sel(split=split).values[: len(time)]
-            line = axes.plot(
+            (line,) = axes.plot(
                 time, values, color=colour, marker=_line_marker(time), label=split
             )
-            set_width_of_split(line[0], split)
+            if len(time) > _MANY_FRAMES:
+                line.set_linewidth(0.5 * line.get_linewidth())
+            set_width_of_split(line, split)
     accuracies.set_ylim(-0.03, 1.03)
 
 
@@ -178,9 +190,8 @@ def _plot_norms(
         .astype(np.float64)
     )
     width = config.width(len(time))
-    for place, (layer, norm) in enumerate(zip(one["layer"].values, norms, strict=True)):
-        colour = colours.named_colours(one["layer"].values.tolist())[place]
-        line = "--" if place >= _DASHED_FROM else "-"
+    for (layer, look), norm in zip(_looks_of_layers(one).items(), norms, strict=True):
+        colour = look["color"]
         axes.plot(
             time,
             norm,
@@ -193,11 +204,10 @@ def _plot_norms(
         axes.plot(
             time,
             median,
-            line,
-            color=colour,
+            **look,
             marker=_line_marker(time),
             zorder=2,
-            label=str(layer),
+            label=layer,
         )
         at = find_norm_peaks(norm, config).frame
         dots: dict[str, Any] = {
@@ -209,6 +219,17 @@ def _plot_norms(
         axes.set_ylim(bottom=0)
     elif (norms > 0).any():
         axes.set_yscale("log")
+
+
+def _looks_of_layers(data: xr.Dataset) -> dict[str, dict[str, Any]]:
+    """Colour and style of the lines of each layer."""
+    layers = data["layer"].values.astype(str).tolist()
+    return {
+        layer: {"color": colour, "linestyle": "-" if place < _DASHED_FROM else "--"}
+        for place, (layer, colour) in enumerate(
+            zip(layers, colours.named_colours(layers), strict=True)
+        )
+    }
 
 
 def _line_marker(time: np.ndarray) -> str:
@@ -252,7 +273,6 @@ def _plot_fractions(axes: Axes, result: xr.Dataset, kind: str) -> None:
     )
     places = np.arange(len(percentage))
     muted = colours.colour("muted")
-    second = colours.series_colours()[3]
     events = int(np.nanmax(result["total"].values, initial=0))
     if events:
         label = "with a peak (95%)"
@@ -265,15 +285,13 @@ def _plot_fractions(axes: Axes, result: xr.Dataset, kind: str) -> None:
             capsize=3,
             label=label,
         )
-        for (baseline, (mark, label)), colour in zip(
-            _BASELINE_MARKS.items(), (muted, second), strict=True
-        ):
+        for baseline, (mark, label) in _BASELINE_MARKS.items():
             values = 100 * result["by_chance"].sel(baseline=baseline).values
             axes.plot(
                 places + 0.2,
                 values,
                 linestyle="none",
-                color=colour,
+                color=muted,
                 label=label,
                 **mark,
             )
@@ -288,16 +306,9 @@ def _plot_fractions(axes: Axes, result: xr.Dataset, kind: str) -> None:
 def _plot_correlations(axes: Axes, result: xr.Dataset) -> None:
     """Draw the mean correlation of each layer by lag, and the mean size of the largest
     correlation by chance."""
-    for layer, colour in zip(
-        result["layer"].values,
-        colours.named_colours(result["layer"].values.tolist()),
-        strict=True,
-    ):
-        axes.plot(
-            result["frames"],
-            result["correlation_at_lag"].sel(layer=layer),
-            color=colour,
-        )
+    for layer, look in _looks_of_layers(result).items():
+        at_lag = result["correlation_at_lag"].sel(layer=layer)
+        axes.plot(result["frames"], at_lag, **look)
     if result["correlation"].notnull().any():
         anywhere, near = (
             result["correlation_by_chance"]

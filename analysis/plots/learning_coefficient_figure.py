@@ -14,6 +14,7 @@ from analysis.plots.curvature_figure import (
     plot_statistic,
     use_log_axis,
 )
+from analysis.plots.curves import in_units_of_time
 from analysis.plots.figure_files import in_style, new_panels
 from analysis.plots.model_spectrum_figure import plot_errors
 
@@ -25,6 +26,7 @@ TRACES = 200
 def plot_learning_coefficients(result: xr.Dataset) -> Figure:
     """The result of `learning_coefficients`: the coefficient, the loss, and the chains
     of the last frame."""
+    result = in_units_of_time(result)
     title = (
         f"Local learning coefficient: {result.attrs['model']}, {count_of_runs(result)}"
     )

@@ -134,8 +134,14 @@ def set_columns(legend: Legend, columns: int) -> None:
     title = drawn.get_title().get_text()
     location = drawn._get_loc()
     drawn.set_ncols(columns)
-    drawn.markerscale = 1.0  # the handles have their size already
-    drawn._init_legend_box(drawn.legend_handles, labels)  # anew
+    originals = dict(
+        zip(*reversed(drawn.axes.get_legend_handles_labels()), strict=True)
+    )
+    handles = [originals.get(label) for label in labels]
+    if None in handles:
+        handles = drawn.legend_handles
+        drawn.markerscale = 1.0  # these have their size already
+    drawn._init_legend_box(handles, labels)  # anew
     drawn._set_loc(location)
     drawn.set_title(title)
     for text, size in zip(drawn.get_texts(), sizes, strict=True):

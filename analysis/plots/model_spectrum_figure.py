@@ -18,6 +18,7 @@ from analysis.plots.curvature_figure import (
     finish_panel,
     plot_statistic,
 )
+from analysis.plots.curves import in_units_of_time
 from analysis.plots.figure_files import in_style, new_panels
 from analysis.statistics.intervals import mean_interval
 
@@ -25,6 +26,7 @@ from analysis.statistics.intervals import mean_interval
 @in_style
 def plot_model_curvature(result: xr.Dataset) -> Figure:
     """Panels of the result of `model_curvature`."""
+    result = in_units_of_time(result)
     what = f"{result.attrs['model']}, {result.attrs['parameters']} parameters"
     title = f"Curvature along a run: {what}, {count_of_runs(result)}"
     drawings = {

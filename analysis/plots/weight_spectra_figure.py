@@ -2,12 +2,19 @@
 
 import numpy as np
 import xarray as xr
+from matplotlib import rcParams
 from matplotlib.figure import Figure
 
 from analysis.panels import figure_panels
-from analysis.panels.colours import colour, layer_labels, named_colours
+from analysis.panels.colours import layer_labels, named_colours, ordered_colours
 from analysis.plots.curvature_figure import step_limits, use_log_axis
-from analysis.plots.curves import largest_layers, plot_quartile_band
+from analysis.plots.curves import (
+    in_units_of_time,
+    largest_layers,
+    plot_quartile_band,
+    time_label,
+    widths_of_coinciding,
+)
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
 _PANELS = {
@@ -25,28 +32,34 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     runs = result.sizes["run"]
     words = f"medians and quartiles of {runs} runs" if runs > 1 else "1 run"
     title = f"Spectra of the weights: {result.attrs['system']}, {words}"
-    figure, panels = new_panels([4 / 3] * 4, title, 1.1, figure_panels.WEIGHT_SPECTRA)
+    result = in_units_of_time(result)
+    figure, panels = new_panels([2] * 4, title, 1.1, figure_panels.WEIGHT_SPECTRA)
     measured = np.flatnonzero(result["norm"].notnull().any(["run", "layer"]))
     last = result.isel(step=measured[-1] if measured.size else -1).median("run")
     layers = result["layer"].values.tolist()
     drawn = largest_layers(last["distance"].values)
     labels = np.array(layer_labels(layers))
     line_colours = named_colours([layers[place] for place in drawn])
+    widths = rcParams["lines.linewidth"] * widths_of_coinciding(len(drawn))
     step = result["step"].values
     for panel, (variable, label) in zip(panels, _PANELS.items(), strict=False):
-        for place, line_colour in zip(drawn, line_colours, strict=True):
+        for place, line_colour, width in zip(drawn, line_colours, widths, strict=True):
             values = result[variable].isel(layer=place)
-            plot_quartile_band(panel, step, values, line_colour, labels[place])
+            name = labels[place]
+            plot_quartile_band(panel, step, values, line_colour, name, linewidth=width)
         panel.set(ylabel=label, title=f"{label}, by layer")
-    panels[2].set_ylim(-1.05, 1.05)
+    panels[2].set_ylim(min(panels[2].dataLim.y0, 0) - 0.05, 1.05)
     largest = int(np.argmax(last["effective_rank"].fillna(0).values))
     spectrum = result["singular_value"].isel(layer=largest).median("run")
-    panels[3].plot(step, spectrum.values, color=colour("ink"), linewidth=0.8)
+    shades = ordered_colours(spectrum.sizes["value"])
+    for values, shade in zip(spectrum.transpose("value", "step"), shades, strict=True):
+        panels[3].plot(step, values, color=shade)
     use_log_axis(panels[3])
     panels[3].set(
-        ylabel="singular value", title=f"singular values of {labels[largest]}"
+        ylabel="singular value",
+        title=f"singular values of {labels[largest]}{', medians' if runs > 1 else ''}",
     )
     for panel in panels:
-        panel.set(xlabel="step", xlim=step_limits(step))
+        panel.set(xlabel=time_label(result), xlim=step_limits(step))
     draw_legend(figure)
     return figure

@@ -131,7 +131,8 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
         result[f"within_{side}"] = ((f"{side}_run", f"{side}_other_run"), distances)
         result[f"{side}_seed"] = (f"{side}_run", item["seed"].values)
     reason = _reason_not_paired(first, second)
-    result = result.assign_attrs(paired=int(not reason), not_paired=reason)
+    systems = {f"{side}_system": item.attrs["system"] for item, side in sides}
+    result = result.assign_attrs(paired=int(not reason), not_paired=reason, **systems)
     comments = dict(_COMMENTS)
     for side in COMPARED_SIDES:
         comments |= {f"{side}_{name}": text for name, text in _RUN_COMMENTS.items()}

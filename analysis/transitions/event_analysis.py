@@ -97,6 +97,7 @@ def analyse_events(
     result["alive"] = ("run", not_diverged(trajectory), words)
     word, unit = time_unit(trajectory)
     return result.assign_attrs(
+        system=trajectory.attrs.get("system", ""),
         scalar=name,
         unit_of_time=word,
         unit=unit,

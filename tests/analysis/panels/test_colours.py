@@ -189,6 +189,15 @@ def test_prefixes_of_any_number_of_multisets_have_colours():
     assert prefix_colours(np.array([0])).shape == (1, 3)
 
 
+@pytest.mark.parametrize("name", STYLES)
+def test_systems_have_their_colours_and_two_of_a_kind_differ(name):
+    with style_in_use(name):
+        particles, network = map(colours.colour, ("particles", "network"))
+        assert colours.system_colours(["modular", "particles"]) == [network, particles]
+        for systems in (["particles"] * 2, ["modular", "sparse"]):
+            assert len({particles, network, *colours.system_colours(systems)}) == 4
+
+
 def test_the_colour_of_a_split_does_not_depend_on_other_splits():
     assert_array_equal(
         named_colours(["train", "test", "unseen"])[:2], named_colours(["train", "test"])
@@ -251,9 +260,11 @@ def hues(hex_colours):
     return np.arctan2(lab[:, 2], lab[:, 1]), np.hypot(lab[:, 1], lab[:, 2])
 
 
-def test_meanings_have_nearly_the_same_hue_in_light_and_dark():
+def test_meanings_and_series_have_nearly_the_same_hue_in_light_and_dark():
     named = {*itertools.chain(*TOGETHER), *colours.PHASES} - {"ink"}
-    light, chroma = hues([colours._COLOURS[name][0] for name in named])
-    dark, _ = hues([colours._COLOURS[name][1] for name in named])
+    pairs = [colours._COLOURS[name] for name in named]
+    pairs += zip(*colours._SERIES, strict=True)
+    light, chroma = hues([pair[0] for pair in pairs])
+    dark, _ = hues([pair[1] for pair in pairs])
     turned = np.abs(np.angle(np.exp(1j * (light - dark))))
     assert turned[chroma > 0.04].max() < np.radians(30)

@@ -50,7 +50,7 @@ def test_few_names_are_drawn_with_the_first_and_the_last(count, drawn):
     ("layers", "names"),
     [
         (["position_embedding", "query"], ["position embedding", "query"]),
-        (["receptor", "receptor_bias"], ["MLP input weights", "MLP input biases"]),
+        (["receptor", "receptor_bias"], ["MLP input weights", "MLP input bias"]),
         (
             ["m.embed.weight", "m.h.0.a.weight", "m.h.1.a.weight"],
             ["embed.weight", "0.a.weight", "1.a.weight"],
