@@ -45,10 +45,7 @@ def plot_curvature(result: xr.Dataset) -> Figure:
     """Panels of the result of `linearize_trajectory`."""
     result = in_units_of_time(with_derived_variables(result))
     system = result.attrs["system"]
-    several = result.sizes["run"] > 1
-    caption = count_of_runs(result)
-    title = f"The linearised flow along {'runs' if several else 'a run'}: {system}"
-    title += f", {caption}" if several else ""
+    title = f"The linearised flow over time: {system}, {count_of_runs(result)}"
     last = {"trace": _trace}
     if "x_smallest" in result:
         last = {"flips": _margins}

@@ -285,7 +285,8 @@ def test_two_sizes_of_which_one_has_no_grids(template, output_of):
     texts = [text.get_text() for panel in drawn.axes for text in panel.texts]
     assert texts == ["not known for large"]
     _, labels = drawn.axes[4].get_legend_handles_labels()
-    assert labels == ["structure", "circle", "grid", "imperfections"]
+    events = ["structure", "95%, structure", "circle", "grid", "imperfections"]
+    assert labels == events
 
 
 def test_steps_of_different_systems_are_not_compared(template, output_of):
