@@ -14,7 +14,7 @@ from analysis.plots.curvature_figure import (
     plot_statistic,
     use_log_axis,
 )
-from analysis.plots.curves import in_units_of_time
+from analysis.plots.curves import in_units_of_time, loss_label
 from analysis.plots.figure_files import in_style, new_panels
 from analysis.plots.model_spectrum_figure import plot_errors
 
@@ -41,8 +41,9 @@ def plot_learning_coefficients(result: xr.Dataset) -> Figure:
     else:
         errors = what
     finish_panel(coefficient, result, errors, what)
-    plot_statistic(loss, result["loss"], "third")
-    finish_panel(loss, result, "loss of the frames", "training loss", log=True)
+    plot_statistic(loss, result["loss"], "train")
+    label = loss_label(result.attrs["system"])
+    finish_panel(loss, result, "training loss", label, log=True)
     last = result["trace"].isel(run=0, step=-1).values
     every = max(1, last.shape[1] // TRACES)
     draws = np.arange(last.shape[1])[::every]
