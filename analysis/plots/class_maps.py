@@ -206,6 +206,7 @@ def draw_class_map(axes: Axes, run: FinalState) -> None:
     if settings.n <= 100:
         _draw_class_numbers(axes, classes, places, _marker_area(run, inches), inches)
     axes.set(xlim=limits, ylim=limits, xticks=[], yticks=[])
+    axes.spines[:].set_visible(True)
     right = run.predicted == run.target
     splits = {"training": run.trained, "validation": ~run.trained}
     counts = [
