@@ -23,10 +23,20 @@ STEPS = 100
 FOLDER = Path("runs")
 FUNCTIONS = {
     "like": "attraction and repulsion, like pairs",
-    "unlike": "the same, unlike pairs",
+    "unlike": "attraction and repulsion, unlike pairs",
     "like_alignment": "alignment, like pairs",
 }
 SIDES = ("networks", "CA's law", "fitted law")
+LABELS = ("networks", "particles under CA's law", "particles under the fitted law")
+ENDS = {
+    "circles %": ("runs that end as circles", "runs / %"),
+    "imperfections": ("imperfections of the others", "mean number"),
+    "distance": ("distance from the network's end", "distance (dimensionless)"),
+}
+"""Columns of the table that are drawn, with their titles and labels."""
+
+SHIFT = 0.02
+"""Distance along the axis of weight decays between points at the same one."""
 
 
 def train_networks(weight_decay, seed):
@@ -94,23 +104,31 @@ def draw_figure(laws, rows):
         axis.plot(
             one[x], one[f"paper_{name}"] / scale, "--", color=ink, label="CA's law"
         )
-        axis.set(title=title, xlabel="cosine" if x == "angle" else "distance")
+        axis.set(
+            title=title,
+            xlabel="cosine" if x == "angle" else "distance",
+            ylabel="strength relative to CA's attraction",
+        )
         if x == "distance":
             axis.set_xscale("log")
-    axes[0, 0].set_ylabel("strength")
-    columns = {
-        "circles %": "circles, %",
-        "imperfections": "imperfections of the others",
-        "distance": "distance from the network's end",
-    }
-    for axis, (name, title) in zip(axes[1], columns.items(), strict=True):
-        for side, marker in zip(SIDES, "osd", strict=True):
+    for axis, (name, (title, quantity)) in zip(axes[1], ENDS.items(), strict=True):
+        for number, (side, label) in enumerate(zip(SIDES, LABELS, strict=True)):
             some = [row for row in rows if row["runs of"] == side and name in row]
-            decays = [row["weight decay"] for row in some]
-            values = [row[name] for row in some]
-            colour = colours.series_colours(len(SIDES))[SIDES.index(side)]
-            axis.plot(decays, values, marker, color=colour, label=side)
-        axis.set(title=title, xlabel="weight decay", xticks=WEIGHT_DECAYS)
+            decays = np.array([row["weight decay"] for row in some])
+            axis.plot(
+                decays + SHIFT * (number - 1),
+                [row[name] for row in some],
+                "osd"[number],
+                color=colours.colour("particles" if number else "network"),
+                markerfacecolor=colours.colour("background") if number == 1 else None,
+                label=label,
+            )
+        axis.set(
+            title=title,
+            xlabel="weight decay",
+            ylabel=quantity,
+            xticks=WEIGHT_DECAYS,
+        )
     some = [row for row in rows if "by chance" in row]
     chance = np.mean([row["by chance"] for row in some])
     axes[1, 2].axhline(chance, color=colours.colour("muted"), ls=":", label="by chance")

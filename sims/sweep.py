@@ -104,7 +104,8 @@ def print_sweep(
     if axes:
         with style_in_use(options.style, options.column):
             shown = command_line.sweep_figure_columns(table, columns, len(axes) == 2)
-            figure = plots.plot_sweep(table, axes, shown)
+            system = result.attrs.get("system", "")
+            figure = plots.plot_sweep(table, axes, shown, system)
             plots.save_figure(figure, options.picture_path(out))
         print(f"picture     {options.picture_path(out)}", file=options.log)
     printed = slice(command_line.MAX_PRINTED_POINTS)

@@ -70,7 +70,7 @@ class PanelOptions:
     docs/guides/films-and-page.md explains all. Default: the main panels of the system,
     or the first 16; the most important ones are larger."""
     columns: int | None = None
-    """Number of panels per row. Default: up to 4, or 3 in the style paper, 1 for a
+    """Number of panels per row. Default: up to 4, or 3 in the style paper, 2 for a
     column."""
     axes: tuple[int, int] | None = None
     """The two axes to draw, counted from 0, if there are more than two. Default: the

@@ -245,7 +245,8 @@ def named_colours(names: Sequence[str]) -> np.ndarray:
     their meanings, or of layers and others distinct ones up to eight, otherwise from
     dark (first) to light (last)."""
     few = len(names) <= len(_SERIES[0])
-    others = series_colours(len(names)) if few else sequential_colours(len(names))
+    shades = line_colours_of_quantity()(np.linspace(0, 1, len(names)))
+    others = series_colours(len(names)) if few else list(shades)
     named = [
         colour(name) if name in _COLOURS else other
         for name, other in zip(names, others, strict=True)

@@ -155,10 +155,11 @@ class TransformerPanels(NetworkPanels):
         return curve_panel(
             self.recorded,
             "fourier_norms",
-            "Fourier norms of the embedding",
+            "Fourier norms",
             values,
             names,
             log=False,
+            note="of the embedding",
             explanation="How strong each frequency of the embedding is. A few remain.",
         )
 
@@ -327,7 +328,7 @@ class TransformerPanels(NetworkPanels):
         )
         names = ["restricted loss, all pairs", "excluded loss, training pairs"]
         few = "" if len(every) == len(losses) else f"in {len(losses)} frames"
-        title = "losses of parts"
+        title = "loss of parts"
         return curve_panel(
             self.recorded,
             "restricted_loss",
@@ -335,7 +336,7 @@ class TransformerPanels(NetworkPanels):
             values,
             names,
             log=True,
-            note=few,
+            note=join_notes("of the logits", few),
             explanation="The loss with only the part of the logits that adds by circles,"
             " or without it: it tells the rule from what is known by heart.",
         )

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from analysis.output.counts import count_of
 from analysis.panels import colours
 from analysis.plots.figure_files import (
     draw_intervals,
@@ -43,11 +44,12 @@ def plot_ablation(result: xr.Dataset, with_first: bool = True) -> Figure:
         f"Sum of {settings.sparsity} of {settings.length} tokens modulo"
         f" {settings.vocab}"
     )
-    title = f"{task}: test accuracy after {result.attrs['epochs']} epochs"
+    epochs = count_of(result.attrs["epochs"], "epoch")
+    title = f"{task}: test accuracy after {epochs}"
     first = (
         [f"seed {result.attrs['seed']} (VC fig. 6)"] if with_first or runs == 1 else []
     )
-    rows = first + [f"{runs} runs (VC fig. 7)"] * (runs > 1)
+    rows = first + [f"{count_of(runs, 'run')} (VC fig. 7)"] * (runs > 1)
     count = len(names) * len(rows)
     panel_names = [name.replace("_", "-") for name in names]
     widths = [max(1.0, 4 / len(names))] * count
@@ -65,8 +67,9 @@ def plot_ablation(result: xr.Dataset, with_first: bool = True) -> Figure:
             ylabel=ylabel if starts_row(axes) else "",
             ylim=(-0.04, 1.06),
         )
-    for axes, row in zip(panels[:: len(names)], rows, strict=True):
-        axes.set_title(row)
+    for axes, row in zip(panels, np.repeat(rows, len(names)), strict=True):
+        if starts_row(axes):
+            axes.set_title(row)
     entries = legend_entries(figure)
     draw_legend(
         figure,

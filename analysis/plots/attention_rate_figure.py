@@ -15,6 +15,12 @@ from analysis.panels import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.statistics.intervals import mean_interval
 
+_NAMES = {
+    "symmetricity": "gradient symmetricity",
+    "irrelevance": "distance irrelevance",
+}
+"""Names of measures that differ from those of their variables."""
+
 Measures = TypeVar("Measures", xr.Dataset, xr.DataArray)
 
 
@@ -32,8 +38,10 @@ def plot_attention_rates(
         _plot_printed(panel, printed, str(name))
         _plot_networks(panel, values)
         _plot_means(panel, printed, values)
-        panel.set(title=str(name), xlabel="attention rate α", xlim=(-0.04, 1.04))
-        panel.set_ylim(min(0.0, panel.get_ylim()[0]), 1.03)
+        panel.set(xlabel="attention rate α", xlim=(-0.04, 1.04))
+        panel.set_ylabel(_NAMES.get(str(name), str(name)))
+        low, high = panel.get_ylim()
+        panel.set_ylim(min(0.0, low), max(1.03, high))
     draw_legend(figure)
     return figure
 
@@ -62,7 +70,7 @@ def _plot_networks(panel: Axes, values: xr.DataArray) -> None:
         np.repeat(values["attention_rate"].values, by_rate.sizes["run"]),
         by_rate.values.ravel(),
         ".",
-        color=colours.series_colours(1)[0],
+        color=colours.colour("network"),
         alpha=0.35,
         label="a network",
         zorder=2,
@@ -83,7 +91,7 @@ def _plot_means(
         middle,
         mean,
         np.nan_to_num(np.abs(ends - mean)),
-        color=colours.series_colours(1)[0],
+        color=colours.colour("network"),
         marker="o",
         linestyle="none",
         capsize=3,

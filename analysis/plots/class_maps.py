@@ -41,6 +41,7 @@ _MARGIN = 2.0
 _KEY_HEIGHT = 6.0
 _CURVES_HEIGHT = 23.0
 _TITLE_HEIGHT = 5.0
+_NOTE_HEIGHT = 1.6
 _CURVE_MARGIN = 6.5
 """Heights and widths in units of the size of text: title of a panel, between panels,
 around all, and so on."""
@@ -206,6 +207,7 @@ def draw_class_map(axes: Axes, run: FinalState) -> None:
     if settings.n <= 100:
         _draw_class_numbers(axes, classes, places, _marker_area(run, inches), inches)
     axes.set(xlim=limits, ylim=limits, xticks=[], yticks=[])
+    axes.spines[:].set_visible(True)
     right = run.predicted == run.target
     splits = {"training": run.trained, "validation": ~run.trained}
     counts = [
@@ -230,9 +232,10 @@ def _draw_pair_sums(
     wrong: np.ndarray,
     size: float,
 ) -> None:
-    """Draw pair sums at places (pair, 2) with pale edges, and crosses on the wrong
-    ones. size: area of a marker."""
-    white, black = colour("background"), colour("ink")
+    """Draw pair sums at places (pair, 2) with white edges, which the areas of a class
+    contrast with on each background, and crosses on the wrong ones. size: area of a
+    marker."""
+    white, black = "white", "black"
     thin = 0.12 * np.sqrt(size)  # points
     for of, area, faces, edges, width in (
         (trained, 1.0, rgb[trained], white, 1),
@@ -296,7 +299,7 @@ def draw_class_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
     """Draw the legend of pair sums into one axes, and the colours of the classes into
     the other."""
     n = settings.n
-    white = colour("background")
+    white = "white"
     looks: dict[str, Any] = {
         "training pair": {"markeredgecolor": white},
         "validation pair": {"markerfacecolor": white, "markeredgewidth": 1.5},
@@ -386,6 +389,8 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
         inch * item
         for item in (_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT)
     )
+    if style.column:  # the title of the colour bar has two lines
+        key += 1.6 * inch
     columns = min(1 if style.column else _COLUMNS, max(1, drawn_runs))
     side = min((style.width - margin * (columns + 1)) / columns - gap, 2 * SIDE) / 2
     left = (style.width - columns * (2 * side + gap) - (columns - 1) * margin) / 2
@@ -394,15 +399,16 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     if style.column:  # as many as fit on a page
         room = PAGE_HEIGHT - top - key - curves
         drawn_runs = min(drawn_runs, int(room / (side + head)))
+    note = _figure_note(trajectory, drawn_runs)
+    if not note:
+        top -= _NOTE_HEIGHT * inch
     rows = -(-drawn_runs // columns)
     height = top + (rows * (side + head) + key if drawn_runs else 0.0) + curves
     figure = new_figure(style.width, height)
     figure.suptitle("\n".join(words), y=1 - 0.8 * inch / height, va="top")
-    note = textwrap.fill(
-        _figure_note(trajectory, drawn_runs), int(1.8 * style.width / inch)
-    )
     below = top - (_TITLE_HEIGHT - 2.8) * inch
-    figure.text(0.5, 1 - below / height, note, va="top", ha="center")
+    lines = textwrap.fill(note, int(1.8 * style.width / inch))
+    figure.text(0.5, 1 - below / height, lines, va="top", ha="center")
     for index in range(drawn_runs):
         across = left + (index % columns) * (2 * side + gap + margin)
         bottom = curves + key + (rows - 1 - index // columns) * (side + head)
@@ -415,15 +421,15 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
             add_axes_in_inches(figure, across + side + gap, bottom, side, side), run
         )
     if drawn_runs:
-        third = style.width / 3
+        share = style.width * (0.44 if style.column else 1 / 3)
         strip = add_axes_in_inches(
             figure,
-            third + margin,
+            share + margin,
             curves + 2.3 * inch,
-            2 * third - 2 * margin,
+            style.width - share - 2 * margin,
             1.2 * inch,
         )
-        marks = add_axes_in_inches(figure, margin, curves, third - margin, key - inch)
+        marks = add_axes_in_inches(figure, margin, curves, share - margin, key - inch)
         draw_class_key(marks, strip, network.settings)
     _draw_loss_and_accuracy(figure, trajectory)
     return figure

@@ -41,7 +41,6 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
         axes = figure.add_subplot(rows, columns, panel + 1)
         draw_tokens(axes, principal_plane(x))
         axes.set_title(f"seed {seed}: {structure_label(x)}")
-        axes.spines[:].set_visible(True)
     return figure
 
 
@@ -58,6 +57,7 @@ def draw_tokens(
     both fit a panel of 2.4 inches."""
     n = len(points)
     colours = class_colours(n)
+    axes.spines[:].set_visible(True)
     reach = 1.18 * max(float(np.abs(points).max()), 1e-9)
     axes.set(
         xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[]

@@ -30,6 +30,7 @@ from analysis.plots.legend_places import (
 )
 from analysis.plots.log_ticks import set_readable_ticks, thin_tick_labels
 from analysis.plots.panel_choice import panels_to_draw
+from analysis.plots.symbols import typeset
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -162,7 +163,7 @@ def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]
                 legend.set_in_layout(False)
             if engine := figure.get_layout_engine():
                 figure.suptitle(
-                    _wrap(figure.get_suptitle(), figure.get_figwidth(), 1.2)
+                    _wrap(typeset(figure.get_suptitle()), figure.get_figwidth(), 1.2)
                 )
                 engine.execute(figure)
             for axes in figure.axes:
@@ -188,7 +189,7 @@ def _fit_text(axes: Axes, figure: Figure) -> None:
     """Wrap the title and the labels of axes, and set the style of ticks, which
     matplotlib creates later."""
     width, height = axes.get_position().size * figure.get_size_inches()
-    axes.set_title(_wrap(axes.get_title(), width, 1.08))
+    axes.set_title(_wrap(typeset(axes.get_title()), width, 1.08))
     axes.set_xlabel(_wrap(axes.get_xlabel(), 1.1 * width, 1))
     axes.set_ylabel(_wrap(axes.get_ylabel(), height, 1))
     grid: Any = {

@@ -38,12 +38,28 @@ def plot_interventions(result: xr.Dataset) -> Figure:
     ):
         _plot_effects(axes, result, name)
         axes.set(title=title, ylabel=f"change of {quantity}")
+        if not np.isfinite(_effect_values(result, name)).any():
+            axes.set_yticks([])
+            why = "no run has escaped" if name == "rate" else "no run has a value"
+            axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="bottom")
     return figure
+
+
+def _remedies(result: xr.Dataset) -> list[str]:
+    """Names of the interventions."""
+    return [str(value) for value in result["remedy"].values if value != UNCHANGED]
+
+
+def _effect_values(result: xr.Dataset, name: str) -> list[float]:
+    """The mean change of a measure by each intervention."""
+    return [
+        intervention_effect(result, remedy, name).value for remedy in _remedies(result)
+    ]
 
 
 def _plot_effects(axes: Axes, result: xr.Dataset, name: str) -> None:
     generator = np.random.default_rng(0)  # for horizontal positions only
-    remedies = [str(value) for value in result["remedy"].values if value != UNCHANGED]
+    remedies = _remedies(result)
     for place, remedy in enumerate(remedies):
         if name != "rate":
             changes = paired_effects(result, remedy, name)

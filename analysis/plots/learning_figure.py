@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend_handler import HandlerTuple
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
@@ -54,13 +55,13 @@ def plot_learning(trajectory: xr.Dataset) -> Figure:
             axes.set_title(
                 count_of(runs.sizes["run"], name) if name else curves_caption(runs)
             )
-    draw_legend(
-        figure,
-        {
-            **legend_entries(figure),
-            "bands: quartiles of runs": Patch(color=colours.colour("muted"), alpha=0.2),
-        },
-    )
+    entries = legend_entries(figure)
+    if max(runs.sizes["run"] for runs in groups.values()) > 1:
+        entries["bands: quartiles of runs"] = tuple(
+            Patch(color=artist.get_color(), alpha=0.2, linewidth=0)
+            for artist in entries.values()
+        )
+    draw_legend(figure, entries, handler_map={tuple: HandlerTuple(ndivide=None, pad=0)})
     _plot_final_accuracies(panels[2 * len(groups)], test, split)
     if planes:
         for axes, panel in zip(
@@ -176,17 +177,17 @@ def _plot_final_accuracies(axes: Axes, test: np.ndarray, split: str) -> None:
         orientation="horizontal",
     )
     axes.set_xlim(0, 1.05 * max(1.0, np.max(counts)))
-    for limit in SUCCESS_THRESHOLDS[:2]:
+    for limit, side in zip(SUCCESS_THRESHOLDS[:2], ("top", "bottom"), strict=True):
         axes.axhline(limit, color=colours.colour("muted"), linewidth=0.8, linestyle=":")
         axes.annotate(
             f"{limit:g}",
             (1, limit),
-            (-2, -1),
+            (3, 0),
             xycoords=("axes fraction", "data"),
             textcoords="offset points",
             color=colours.colour("muted"),
-            ha="right",
-            va="top",
+            ha="left",
+            va=side,
         )
     axes.set(
         ylim=(-0.03, 1.03),

@@ -58,10 +58,13 @@ def plot_scaling(result: xr.Dataset) -> Figure:
         for panel, name in zip(by_size, ("midpoint", "width"), strict=True):
             _plot_parameter(panel, result, name, looks)
         by_size[0].set(title="midpoint: half are circles", ylabel=_AXIS_LABELS[axis])
-        by_size[1].set(title="width, from 10 to 90%", ylabel="change of its logarithm")
+        by_size[1].set(
+            title="width, from 10 to 90%", ylabel="change of the setting's logarithm"
+        )
     else:
         _plot_fractions_by_size(by_size[0], result, table)
-    draw_legend(figure, legend_entries(figure))
+        by_size[0].legend()
+    draw_legend(figure, legend_entries(figure, [circles, formation, imperfections]))
     return figure
 
 
@@ -109,19 +112,30 @@ def _plot_fractions_by_size(
     """Draw the fraction of circles against N, a line for each value of the setting."""
     axis = swept_setting(result)
     values = result[axis].values
-    for value, look in _looks(values.tolist()).items():
+    looks = _looks(values.tolist())
+    for at, (value, look) in enumerate(looks.items()):
         rows = table[table[axis] == value]
         intervals = rows[["circles", "circles_low", "circles_high"]].to_numpy(float)
         draw_intervals(
             panel,
-            rows["n"],
+            _beside(rows["n"], at, len(looks)),
             intervals,
             **look._asdict(),
             elinewidth=1,
             label=f"{_AXIS_LABELS[axis]} {value:g}",
         )
-    panel.set(title="the same, against N", ylabel="fraction", ylim=(-0.03, 1.03))
+    panel.set(
+        title="runs that end as circles, against N",
+        ylabel="fraction",
+        ylim=(-0.03, 1.03),
+    )
     _set_logarithmic(panel, result["n"].values, "N")
+
+
+def _beside(x: pd.Series, at: int, count: int) -> pd.Series:
+    """Positions on a logarithmic axis of the points of one of `count` lines, so that
+    their bars do not cover each other."""
+    return x * (1 + 0.012 * (at - (count - 1) / 2))
 
 
 def _plot_column(
@@ -135,9 +149,7 @@ def _plot_column(
     """Draw a column of the table of points against the setting."""
     for at, (n, look) in enumerate(looks.items()):
         rows = table[table["n"] == n]
-        x = rows[axis] * (
-            1 + 0.012 * (at - len(looks) / 2)
-        )  # so that bars of different N do not cover each other
+        x = _beside(rows[axis], at, len(looks))
         intervals = rows[[name, f"{name}_low", f"{name}_high"]].to_numpy(float)
         draw_intervals(
             panel,
@@ -182,7 +194,7 @@ def _plot_parameter(
     _set_logarithmic(panel, sizes, "N")
     largest = np.nanmax(np.append(estimates[:, 0], 0.1))
     panel.set_ylim(
-        0, 1.25 * min(1.5 * largest, np.nanmax(np.append(bounded, 0.1)))
+        0, 1.1 * min(4 * largest, np.nanmax(np.append(bounded, 0.1)))
     )  # longer bars are cut
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from analysis.output.counts import count_of
 from analysis.output.tables import Column
@@ -20,6 +21,9 @@ from analysis.plots.figure_files import (
     in_style,
     new_panels,
 )
+from analysis.plots.symbols import typeset
+from dynamics.settings import ParticleSettings
+from dynamics.settings_text import MAIN_SETTINGS, SYMBOLS, TASKS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,10 +35,26 @@ _MAX_TICKS = 12
 _LOG_RANGE = 20
 """Largest value of a setting over its smallest from which its axis is logarithmic."""
 
+_LEAST_LOG_RANGE = 8
+"""The same if the logarithms of its values are more evenly spaced than the values, such
+as learning rates 0.001, 0.003 and 0.01."""
+
+_SHIFT = 0.008
+"""Distance between the points of neighbouring lines, as a fraction of the axis, so that
+bars do not cover each other."""
+
+_SPLITS = ("train", "validation", "test", "unseen")
+
+_WORDS = {"lr": "learning rate"}
+"""Names of settings that have neither a symbol nor a word of their own."""
+
 
 @in_style
 def plot_sweep(
-    table: pd.DataFrame, swept: Sequence[str], columns: Sequence[Column]
+    table: pd.DataFrame,
+    swept: Sequence[str],
+    columns: Sequence[Column],
+    system: str = "",
 ) -> Figure:
     """Draw the measures of a sweep with 95% intervals: over one setting as curves, over
     two as a map of the first measure beside one of the width of its intervals, over more
@@ -42,10 +62,13 @@ def plot_sweep(
     others.
 
     table: a row for each point; swept: names of the swept settings; columns: the
-    measures."""
+    measures; system: its name, which the title says and on which symbols depend."""
     title = f"{count_of(table['runs'][0], 'run')} at each point, with 95% intervals"
+    if system:
+        title = f"{TASKS.get(system, system)}: {title}"
+    labels = {name: _setting_label(name, system) for name in swept}
     if len(swept) == 2:
-        return _plot_maps(table, swept, columns[0], title)
+        return _plot_maps(table, labels, columns[0], title)
     along = max(
         swept,
         key=lambda name: (
@@ -63,12 +86,16 @@ def plot_sweep(
     figure, panels = new_panels([4 / 3] * len(columns), title, 1.1, names)
     palette = _colours_of_lines(table, others, len(lines[:_MAX_LINES]))
     for axes, column in zip(panels, columns, strict=True):
-        for rows, colour in zip(lines[:_MAX_LINES], palette, strict=False):
+        if not others:
+            palette = to_rgba_array([_colour_of_measure(column, system)])
+        for place, rows in enumerate(lines[:_MAX_LINES]):
             name = ", ".join(
-                f"{other.replace('_', ' ')} = {rows[other].iloc[0]}" for other in others
+                f"{labels[other]} = {_tick_label(rows[other].iloc[0])}"
+                for other in others
             )
-            _draw_line(axes, rows, along, column, colour, name)
-        axes.set(xlabel=along.replace("_", " "), ylabel=_name_of(column))
+            shift = _SHIFT * (place - (len(palette) - 1) / 2)
+            _draw_line(axes, rows, along, column, palette[place], name, shift)
+        axes.set(xlabel=labels[along], ylabel=_name_of(column))
     if others:
         draw_legend(figure)
     return figure
@@ -76,31 +103,47 @@ def plot_sweep(
 
 def _name_of(column: Column) -> str:
     """The heading of a column without its interval."""
-    return column.heading.removesuffix(" [95%]")
+    return column.heading.removesuffix(" [95%]").replace(" %", " / %")
+
+
+def _setting_label(name: str, system: str) -> str:
+    """The symbol of a setting, or its words."""
+    symbol = MAIN_SETTINGS.get(system, {}).get(name) or SYMBOLS.get(name)
+    return typeset(symbol or _WORDS.get(name) or name.replace("_", " "))
+
+
+def _colour_of_measure(column: Column, system: str) -> str:
+    """The colour of the split of a measure, otherwise that of the system."""
+    split = column.name.partition("_")[0]
+    if split in _SPLITS:
+        return colours.colour(split)
+    of_particles = system == ParticleSettings.system
+    return colours.colour("particles" if of_particles else "network")
 
 
 # ----------------------------------------------------------------- maps of two settings
 
 
 def _plot_maps(
-    table: pd.DataFrame, swept: Sequence[str], column: Column, title: str
+    table: pd.DataFrame, labels: dict[str, str], column: Column, title: str
 ) -> Figure:
-    """Two maps over two settings: of a measure, and of the width of its 95%
-    intervals."""
-    x, y = sorted(swept, key=lambda name: table[name].nunique(), reverse=True)
+    """Two maps over two settings, with their labels: of a measure, and of the width of
+    its 95% intervals."""
+    x, y = sorted(labels, key=lambda name: table[name].nunique(), reverse=True)
     width = table[f"{column.name}_high"] - table[f"{column.name}_low"]
     figure, panels = new_panels([2, 2], title, height=1.2)
+    unit = " / %" if _name_of(column).endswith(" / %") else ""
     maps = [
         (_name_of(column), table[column.name]),
-        ("width of the 95% interval", width),
+        (f"width of the 95% interval{unit}", width),
     ]
     for axes, (name, values) in zip(panels, maps, strict=True):
         cells = table[[x, y]].assign(value=column.scale * values.astype(float))
         cells = cells.pivot(index=y, columns=x, values="value")
         cells = cells.reindex(index=table[y].unique(), columns=table[x].unique())
-        highest = 100 if name.endswith("%") else None
+        highest = 100 if unit and axes is panels[0] else None
         _draw_map(axes, cells, highest, column.digits or 0)
-        axes.set(title=name, xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
+        axes.set(title=name, xlabel=labels[x], ylabel=labels[y])
     return figure
 
 
@@ -160,6 +203,17 @@ def _colours_of_lines(
     return to_rgba_array(colours.series_colours(count))
 
 
+def _spans_decades(values: np.ndarray) -> bool:
+    """Whether the axis of a setting is logarithmic."""
+    values = np.unique(values)
+    if values[0] <= 0:
+        return False
+    ratio = values[-1] / values[0]
+    gaps, steps = np.diff(values), np.diff(np.log(values))
+    even = len(gaps) > 1 and steps.min() / steps.max() > gaps.min() / gaps.max()
+    return bool(ratio > _LOG_RANGE or (ratio >= _LEAST_LOG_RANGE and even))
+
+
 def _draw_line(
     axes: Axes,
     rows: pd.DataFrame,
@@ -167,12 +221,22 @@ def _draw_line(
     column: Column,
     colour: np.ndarray,
     name: str,
+    shift: float,
 ) -> None:
+    """Draw a line with its intervals. shift: of its points, as a fraction of the
+    axis."""
     values = rows[along]
     style = {"fmt": "o-", "color": colour, "capsize": 3, "label": name}
     if isinstance(values.iloc[0], bool | str):
         values = values.astype(str)
-    elif values.min() > 0 and values.max() > _LOG_RANGE * values.min():
+    elif _spans_decades(values.to_numpy(float)):
         axes.set_xscale("log")
+        if len(values) <= _MAX_TICKS:
+            axes.xaxis.set_major_locator(FixedLocator(values.to_numpy(float)))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_locator(NullLocator())
+        values = values * (values.max() / values.min()) ** shift
+    else:
+        values = values + shift * np.ptp(values)
     bounds = [column.name, f"{column.name}_low", f"{column.name}_high"]
     draw_intervals(axes, values, column.scale * rows[bounds].astype(float), **style)

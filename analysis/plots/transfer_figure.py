@@ -10,6 +10,7 @@ from analysis.clustering_heads.vocabulary_transfer import (
     TRANSFER_KINDS,
     finite_accuracies,
 )
+from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
 from analysis.plots.figure_files import (
     draw_intervals,
@@ -33,8 +34,8 @@ def plot_transfer(result: xr.Dataset, ideal: int) -> Figure:
     runs = result.sizes["run"]
     source = int(result["vocab"][0])
     title = (
-        f"{runs} runs of each kind, {epochs} epochs (E) each, finetuned from p ="
-        f" {source}"
+        f"{count_of(runs, 'run')} of each kind, E = {count_of(epochs, 'epoch')};"
+        f" finetuned from p = {source}"
     )
     drawn, (left, middle, right) = new_panels(
         [4 / 3] * 3, title, 1.2, figure_panels.TRANSFER
@@ -53,6 +54,8 @@ def _draw_over_vocabs(axes: Axes, result: xr.Dataset, largest: bool) -> None:
     for number, kind in enumerate(TRANSFER_KINDS):
         samples = [finite_accuracies(result, kind, vocab) for vocab in vocabs]
         present = [place for place, sample in enumerate(samples) if sample.size]
+        if not present:
+            continue
         x = vocabs[present] + 0.13 * (number - 1.5)
         colour = colours.series_colours()[number]
         if largest:
@@ -66,16 +69,12 @@ def _draw_over_vocabs(axes: Axes, result: xr.Dataset, largest: bool) -> None:
             continue
         means = [mean_interval(samples[place], limits=(0, 1)) for place in present]
         draw_intervals(axes, x, means, fmt="o", color=colour, capsize=3, label=kind)
-    axes.plot(
-        vocabs, 1 / vocabs, color=colours.colour("muted"), linestyle=":", label="chance"
-    )
+    muted = colours.colour("muted")
+    chance = axes.hlines(1 / vocabs, vocabs - 0.4, vocabs + 0.4, muted, ":")
+    chance.set_label("chance")
     axes.set(xlabel="vocabulary p", ylim=(-0.02, 1.04), xticks=vocabs)
-    title = (
-        "largest accuracy on unseen sequences"
-        if largest
-        else "mean accuracy on unseen sequences, 95%"
-    )
-    axes.set(title=title, ylabel="accuracy")
+    title = "largest accuracy" if largest else "mean accuracy, 95% intervals"
+    axes.set(title=title, ylabel="accuracy on unseen sequences")
 
 
 def _draw_by_clusters(axes: Axes, result: xr.Dataset, vocab: int, ideal: int) -> None:
@@ -92,6 +91,8 @@ def _draw_by_clusters(axes: Axes, result: xr.Dataset, vocab: int, ideal: int) ->
         (successful, "successful", "successful"),
     ):
         x, y = (counts + jitter)[members], accuracy[members]
+        if not np.isfinite(y).any():
+            continue
         axes.plot(
             x, y, "o", color=colours.colour(colour), alpha=0.7, label=f"source: {label}"
         )
@@ -104,6 +105,7 @@ def _draw_by_clusters(axes: Axes, result: xr.Dataset, vocab: int, ideal: int) ->
     )
     axes.set(
         xlabel="clusters of the source's sequence embeddings",
+        ylabel="accuracy on unseen sequences",
         ylim=(-0.02, 1.04),
         xscale="log",
     )

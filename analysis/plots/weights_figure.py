@@ -43,15 +43,16 @@ def plot_weights(
     _plot_means(left, list(by_decay), list(by_decay.values()), WEIGHT_SIZES)
     left.set(
         xlabel="weight decay",
-        ylabel="mean absolute value",
+        ylabel="mean absolute value (dimensionless)",
         ylim=(0, None),
+        title="size, all runs",
     )
     _plot_means(middle, list(by_decay), list(by_decay.values()), ALIGNMENT_MEASURES)
     middle.set(
         xlabel="weight decay",
-        ylabel="rank, or fraction of variance",
+        ylabel="rank, or fraction",
         ylim=(0, 1.05),
-        title="all runs",
+        title="alignment, all runs",
     )
     _plot_means(
         right,
@@ -64,7 +65,8 @@ def plot_weights(
     right.set(
         xlim=(-0.5, max(len(names), 1) - 0.5),
         ylim=(0, 1.05),
-        title="by structure, at all weight decays",
+        ylabel="rank, or fraction",
+        title="alignment by structure, at all weight decays",
     )
     right.set_xticks(range(len(names)), names)
     entries = legend_entries(figure)
@@ -83,7 +85,7 @@ def _plot_means(
     """Draw means with interval bars; a dotted line is a chance level. With `apart`,
     points beside each other."""
     for at, name in enumerate(names):
-        shift = (apart or 0.004 * np.ptp([*positions, 0.0])) * (
+        shift = (apart or 0.012 * np.ptp([*positions, 0.0])) * (
             at - (len(names) - 1) / 2
         )  # bars beside each other
         x = np.asarray(positions) + shift

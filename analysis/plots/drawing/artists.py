@@ -19,7 +19,7 @@ from matplotlib.artist import allow_rasterization
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
@@ -46,6 +46,8 @@ from analysis.panels.scene import (
     Panel,
     Points,
 )
+from analysis.panels.style import current_style
+from analysis.plots.curves import set_width_of_split
 
 MARKERS = dict(zip(MARKER_SHAPES, "os^DX", strict=True))
 AREAS = {"circle": 1.0, "square": 0.78, "triangle": 1.1, "diamond": 0.7, "cross": 1.1}
@@ -68,8 +70,8 @@ BACK, FRONT = 2.0, 10.0
 
 MATRIX_COLOURS = np.full((256, 4), 255, np.uint8)
 MATRIX_COLOURS[:, :3] = (255 * sequential_colours()).round()
-MISSING_COLOUR = np.array([225, 225, 225, 255], np.uint8)
-"""Colour of matrix entries without a value."""
+_MISSING = ("#e1e1e1", "#2a3037")
+"""Colour of matrix entries without a value, on a white and on a dark background."""
 
 
 class LayerArtist(Protocol):
@@ -90,7 +92,8 @@ def make_layer_artist(
     """Create the artist of a layer; `place` is the index of the layer in its panel."""
     order = FRONT + 3 * place
     if isinstance(layer, Points):
-        return PointsArtist(axes, layer, order, px)
+        on_map = any(isinstance(item, Map) for item in panel.layers)
+        return PointsArtist(axes, layer, order, px, on_map)
     if isinstance(layer, Arrows):
         labelled = any(
             isinstance(item, Points) and item.labelled for item in panel.layers
@@ -111,7 +114,11 @@ def make_layer_artist(
 class PointsArtist:
     """Markers, one collection per shape, the line through them, and their labels."""
 
-    def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
+    def __init__(
+        self, axes: Axes, layer: Points, order: float, px: float, on_map: bool
+    ) -> None:
+        """on_map: whether the markers lie on areas of colours, on which they have white
+        edges on each background."""
         shapes = np.array(layer.shapes or ["circle"] * len(layer.names))
         filled = (
             np.ones(len(layer.names), bool)
@@ -124,7 +131,7 @@ class PointsArtist:
             if shape in shapes
         }
         self.groups = [
-            (of, _marks(axes, layer, shape, of, filled[of], order, px))
+            (of, _marks(axes, layer, shape, of, filled[of], order, px, on_map))
             for shape, of in present.items()
         ]
         self.line = Line2D(
@@ -162,6 +169,7 @@ def _marks(
     filled: np.ndarray,
     order: float,
     px: float,
+    on_map: bool,
 ) -> PathCollection:
     marker = MarkerStyle(MARKERS[shape])
     path = marker.get_path().transformed(marker.get_transform())
@@ -170,7 +178,8 @@ def _marks(
         AREAS[shape]
         * ((LABELLED_MARK if layer.labelled else MARK * np.sqrt(layer.size)) * px) ** 2
     )
-    back = np.array(to_rgb(colour("background")))
+    white = on_map and shape != "cross"
+    back = np.array(to_rgb("white" if white else colour("background")))
     faces = np.where(filled[:, None], colours, back)
     edges = np.where(filled[:, None], back, colours)
     widths = np.where(filled, min(0.6, 4 * layer.size), 1.3) * px
@@ -432,6 +441,8 @@ class ImageArtist:
 
     def __init__(self, axes: Axes, layer: Image, order: float, px: float) -> None:
         self.low, self.high = layer.low, layer.high
+        missing = _MISSING[current_style().dark]
+        self.missing = np.round(255 * np.array(to_rgba(missing))).astype(np.uint8)
         self.image = _pixels(axes, order)
         self.moving: list[Drawn] = [self.image]
         if layer.borders:
@@ -455,7 +466,7 @@ class ImageArtist:
         cells = MATRIX_COLOURS[
             (255 * np.clip(np.where(finite, fraction, 0), 0, 1)).round().astype(np.intp)
         ]
-        cells[~finite] = MISSING_COLOUR
+        cells[~finite] = self.missing
         words = _as_words(cells)
         self.image.paint(
             lambda height, width: _as_colours(_enlarge_cells(words, height, width)),
@@ -593,8 +604,12 @@ class CurvesArtist:
 
     def __init__(self, axes: Axes, layer: Curves, order: float, px: float) -> None:
         self.x, self.y = np.asarray(layer.x, float), np.asarray(layer.y, float)
-        for values, rgb in zip(self.y, layer.colours, strict=True):
-            axes.plot(self.x, values, color=rgb, linewidth=LINE * px, zorder=BACK)
+        names = layer.names
+        for values, rgb, name in zip(self.y, layer.colours, names, strict=True):
+            (line,) = axes.plot(self.x, values, color=rgb, linewidth=LINE * px)
+            set_width_of_split(line, name)
+        widths = [line.get_linewidth() for line in axes.lines[-len(names) :]]
+        self.order = np.argsort(-np.array(widths), kind="stable")
         self.cursor = axes.axvline(
             self.x[0],
             color=colour("muted"),
@@ -608,7 +623,7 @@ class CurvesArtist:
             0.7 * (0.5 * MARK * px) ** 2,
             len(self.y),
             edgecolors=colour("background"),
-            facecolors=np.asarray(layer.colours, float),
+            facecolors=np.asarray(layer.colours, float)[self.order],
             linewidths=0.6 * px,
             zorder=order + 1,
         )
@@ -618,5 +633,7 @@ class CurvesArtist:
         """Move the cursor to a frame."""
         self.cursor.set_xdata([self.x[frame]] * 2)
         self.dots.set_offsets(
-            np.column_stack([np.full(len(self.y), self.x[frame]), self.y[:, frame]])
+            np.column_stack(
+                [np.full(len(self.y), self.x[frame]), self.y[self.order, frame]]
+            )
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ _MAX_CLASSES = 24
 """Largest number of classes in a colour bar of the key, which shows evenly spaced
 ones."""
 
-_CELL = 13.0
+_CELL = 13.5
 """Width of a cell of the key's colour bar."""
 
 _HINTING = 1.06
@@ -80,13 +81,19 @@ def _wrap_text(text: str, width: float) -> list[str]:
         if lines and _SMALL * text_width(f"{lines[-1]}; {part}") <= width:
             lines[-1] += f"; {part}"
             continue
-        lines.append("")
-        for word in part.split(" "):
-            longer = f"{lines[-1]} {word}".strip()
-            if lines[-1] and _SMALL * text_width(longer) > width:
-                lines.append(word)
-            else:
-                lines[-1] = longer
+        lines += wrap_words(part, width / _SMALL)
+    return lines
+
+
+def wrap_words(text: str, width: float, bold: bool = False) -> list[str]:
+    """A text in lines of a given width, in letters of height 1."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and text_width(longer, bold) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
     return lines
 
 
@@ -346,20 +353,49 @@ class _KeyEntry(NamedTuple):
         return symbol + _SMALL * text_width(self.text) + 18
 
 
-def draw_figure_key(
+def figure_key_lines(
+    panels: Sequence[Panel], kinds: Collection[str], width: float
+) -> list[list[_KeyEntry]]:
+    """The class of each colour of a map and the meanings of marks and bars, in lines of
+    at most a width in layout pixels.
+
+    kinds: kinds of the marked events."""
+    lines: list[list[_KeyEntry]] = [[]]
+    entries = [*_class_entries(panels), *_mark_entries(panels, kinds)]
+    parts = [part for entry in entries for part in _split_bar(entry, width)]
+    for entry in parts:
+        if lines[-1] and sum(item.width for item in [*lines[-1], entry]) > width:
+            lines.append([])
+        lines[-1].append(entry)
+    return lines
+
+
+def _split_bar(entry: _KeyEntry, width: float) -> list[_KeyEntry]:
+    """An entry, or parts of a colour bar that is longer than a width."""
+    if entry.width <= width:
+        return [entry]
+    cells = len(entry.names)
+    most = max(1, int((width - entry.width) / _CELL) + cells)
+    return [
+        entry._replace(
+            colours=entry.colours[start : start + most],
+            names=entry.names[start : start + most],
+        )
+        for start in range(0, max(1, cells), most)
+    ]
+
+
+def draw_key_line(
     figure: Figure,
-    panels: Sequence[Panel],
-    kinds: Collection[str],
+    entries: Sequence[_KeyEntry],
     at: tuple[float, float],
     px: float,
     width: float,
 ) -> None:
-    """Draw a line below all panels with the class of each colour of a map, and the
-    meanings of marks and bars.
+    """Draw a line of the key, with smaller letters if it is too long.
 
-    kinds: kinds of the marked events; at: start of the line, in pixels from the bottom
-    left of the figure; width: largest width, in layout pixels."""
-    entries = [*_class_entries(panels), *_mark_entries(panels, kinds)]
+    at: start of the line, in pixels from the bottom left of the figure; width: largest
+    width, in layout pixels."""
     px *= min(1.0, width / max(1.0, sum(entry.width for entry in entries)))
     pixel = np.array([px, px]) / 72 / figure.get_size_inches()
     x, y = np.array(at) / figure.dpi / figure.get_size_inches()
@@ -377,7 +413,7 @@ def draw_figure_key(
                 name,
                 ha="center",
                 color=text_colours(rgb),
-                **how | {"fontsize": 7.5 * px},
+                **how | {"fontsize": TICK * px},
             )
             beside += size[0]
         if not entry.names:
@@ -526,12 +562,18 @@ def _set_matrix_ticks(axes: Axes, panel: Panel, image: Image, px: float) -> None
 
 def _set_tick_names(axis: Any, at: np.ndarray, names: list[str], fitting: int) -> None:
     """Set names at positions: all, every second, every third and so on, or none,
-    depending on how many fit."""
-    some = (
-        slice(None, None, max(1, -(-len(names) // fitting))) if fitting else slice(0, 0)
-    )
+    depending on how many fit. An empty name ends a part, such as a head, after which
+    the names begin anew."""
+    stride = max(1, -(-len(names) // fitting)) if fitting else len(names) + 1
+    starts = [-1, *(place for place, name in enumerate(names) if not name), len(names)]
+    some = [
+        place
+        for before, after in pairwise(starts)
+        for place in range(before + 1, after, stride)
+    ]
+    some = some if fitting else []
     axis.set_major_locator(FixedLocator(at[some].tolist()))
-    axis.set_ticklabels(names[some])
+    axis.set_ticklabels([names[place] for place in some])
 
 
 def _draw_colour_bar(axes: Axes, image: Image, px: float) -> None:

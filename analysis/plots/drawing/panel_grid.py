@@ -45,12 +45,15 @@ from analysis.plots.drawing.axes_decoration import (
     TEXT_OVERHANG,
     class_colour_key,
     decorate_axes,
-    draw_figure_key,
+    draw_key_line,
+    figure_key_lines,
     text_lines_below,
     text_width,
+    wrap_words,
 )
 from analysis.plots.drawing.film_timeline import nearest_frame
 from analysis.plots.figure_files import FILE_PARAMETERS
+from analysis.plots.symbols import typeset
 from dynamics.settings import SettingsError
 
 LEFT, TOP, BOTTOM = 34, 19, 17  # margins around the axes of a panel
@@ -63,6 +66,9 @@ to read."""
 
 _HEADING_SIZE, _HEADING_LINE = 13.5, 18.0
 """Heights of the heading's letters and lines."""
+_KEY_LINE = 14.0
+"""Height of a line of the key."""
+
 _MIN_HEADING = 0.85
 """Relative size of letters of a heading, below which the time is on a line of its
 own."""
@@ -145,10 +151,14 @@ class PanelGrid:
         sizes = [self._heading_size(index) for index in range(len(scenes))]
         if min(sizes) < _MIN_HEADING:
             self.layout = replace(self.layout, heading=2 * _HEADING_LINE)
+            most = max(len(self._title_lines(index)) for index in range(len(scenes)))
+            self.layout = replace(self.layout, heading=(1 + most) * _HEADING_LINE)
+        self._marks = [_clock_marks(scene) for scene in scenes if self.layout.curves]
+        lines = max(len(self._key_lines(panels)) for panels in self.layout.blocks)
+        self.layout = replace(self.layout, foot=FOOT + (lines - 1) * _KEY_LINE)
         self.width, self.height = (
             size + size % 2 if even else size for size in (width, self.layout.height)
         )
-        self._marks = [_clock_marks(scene) for scene in scenes if self.layout.curves]
         self.figure = Figure(
             figsize=(self.width / GRID_DPI, self.height / GRID_DPI),
             dpi=GRID_DPI,
@@ -187,34 +197,60 @@ class PanelGrid:
         y = 1 - 0.52 * HEADING * s / self.height
         start = (layout.left(index) + 8 * s) / self.width
         end = (layout.left(index) + layout.block - RIGHT * s) / self.width
-        self.figure.text(start, y, self.scenes[index].title, weight="bold", **how)
+        for line in self._title_lines(index):
+            self.figure.text(start, y, line, weight="bold", **how)
+            y -= _HEADING_LINE * s / self.height
         how |= {"animated": True, "zorder": 100}
         if layout.two_lines:
-            y -= _HEADING_LINE * s / self.height
             return self.figure.text(start, y, "", ha="left", **how)
+        y += _HEADING_LINE * s / self.height
         return self.figure.text(end, y, "", ha="right", **how)
+
+    def _title_lines(self, index: int) -> list[str]:
+        """The title of a scene in lines: several if the time is on one of its own and
+        letters must not be smaller."""
+        title = typeset(self.scenes[index].title)
+        if not (self.layout.two_lines and self.layout.legible):
+            return [title]
+        return wrap_words(title, self._heading_width / _HEADING_SIZE, bold=True)
+
+    @property
+    def _heading_width(self) -> float:
+        """Width of a heading in layout pixels."""
+        return self.layout.block / self.layout.scale - RIGHT - 8
 
     def _heading_size(self, index: int) -> float:
         """Size of letters in which the heading of a scene fits, relative to the usual
         one."""
-        title = text_width(self.scenes[index].title, bold=True)
+        lines = self._title_lines(index)
+        title = max(text_width(line, bold=True) for line in lines)
         time = text_width(self._time(index, -1))
         letters = max(title, time) if self.layout.two_lines else title + time + 1.5
-        width = self.layout.block / self.layout.scale - RIGHT - 8
-        return width / (_HEADING_SIZE * letters)
+        return self._heading_width / (_HEADING_SIZE * letters)
 
     def _draw_keys(self) -> None:
         """Draw the key of colours and event marks below the first scene, and below
         others with different classes."""
         s = self.layout.scale
         keys = []
-        kinds = {mark.kind for marks in self._marks for mark in marks}
         for index, panels in enumerate(self.layout.blocks):
             keys.append([(name, tuple(rgb)) for name, rgb in class_colour_key(panels)])
             if keys[-1] not in keys[:-1]:
-                at = (self.layout.left(index) + 16 * s, 0.6 * FOOT * s)
-                width = self.layout.block / s - 24
-                draw_figure_key(self.figure, panels, kinds, at, self._px, width)
+                x = self.layout.left(index) + 16 * s
+                for up, line in enumerate(reversed(self._key_lines(panels))):
+                    y = (0.6 * FOOT + up * _KEY_LINE) * s
+                    draw_key_line(self.figure, line, (x, y), self._px, self._key_width)
+
+    @property
+    def _key_width(self) -> float:
+        """Width of the key of a scene in layout pixels."""
+        return self.layout.block / self.layout.scale - 24
+
+    def _key_lines(self, panels: Sequence[Panel]) -> list[Any]:
+        """The key of panels in lines: one, or if letters must not be smaller, several."""
+        kinds = {mark.kind for marks in self._marks for mark in marks}
+        width = self._key_width if self.layout.legible else math.inf
+        return figure_key_lines(panels, kinds, width)
 
     def _time(self, index: int, frame: int) -> str:
         """Step and epoch of a frame, with decimals where epochs of the run are not
@@ -389,6 +425,7 @@ class PanelLayout:
     leading: Collection[str] = ()  # names of the panels that take two by two cells
     legible: bool = False  # whether text is not smaller in smaller panels
     heading: float = HEADING
+    foot: float = FOOT
 
     @property
     def block(self) -> float:
@@ -475,7 +512,7 @@ class PanelLayout:
     @property
     def height(self) -> int:
         """Height of the picture."""
-        return round(self.rows[-1] + FOOT * self.scale)
+        return round(self.rows[-1] + self.foot * self.scale)
 
     def boxes(self, scene: int) -> list[_PixelBox]:
         """Positions of the axes of a scene's panels, in whole pixels."""

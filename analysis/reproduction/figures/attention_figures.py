@@ -5,6 +5,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.clustering_heads.init_dependence import attention_start_end_correlation
+from analysis.output.counts import count_of
 from analysis.panels.colours import QUANTITY_MAP
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Image, Scene
@@ -41,7 +42,7 @@ def vc8(data: FigureData) -> DrawnFigure:
     )
     return DrawnFigure(
         figure,
-        name_run(trajectory, chosen.run),
+        f"attention of {name_run(trajectory, chosen.run)}",
         rule,
         [int(trajectory["seed"][chosen.run])],
     )
@@ -53,7 +54,7 @@ def _plot_attention_maps(scene: Scene) -> Figure:
     (image,) = scene.panels[0].layers
     assert isinstance(image, Image)
     height = 0.16 * len(image.rows) + 1.2
-    figure = new_figure(10.5, height, layout="constrained")
+    figure = new_figure(7.8, height, layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     values = scene.arrays([0, len(scene.steps) - 1])["attention"]
     for axes, weights, epoch, word in zip(
@@ -67,14 +68,13 @@ def _plot_attention_maps(scene: Scene) -> Figure:
             vmax=image.high,
             interpolation="nearest",
         )
-        axes.set_xticks(range(len(image.columns)), image.columns, fontsize=8)
-        axes.set_xlabel("position, from 0", fontsize=9)
-        axes.set_title(f"{word} of training, {scene.unit} {epoch:g}", fontsize=10)
-    panels[0].set_yticks(
-        range(len(image.rows)), image.rows, fontsize=7.5, family="monospace"
-    )
+        axes.set_xticks(range(len(image.columns)), image.columns)
+        axes.set_xlabel("position, from 0")
+        axes.set_title(f"{word} of training, {scene.unit} {epoch:g}")
+        axes.grid(visible=False)
+    panels[0].set_yticks(range(len(image.rows)), image.rows, family="monospace")
     bar = figure.colorbar(drawn, ax=panels, aspect=60)
-    bar.set_label("attention (fraction)", fontsize=9)
+    bar.set_label("attention (fraction)")
     return figure
 
 
@@ -83,19 +83,17 @@ def run_with_median_attention(own: np.ndarray, success: np.ndarray) -> RunChoice
     the median. Raises TrajectoryError."""
     finite = np.isfinite(own)
     able = np.flatnonzero(finite & success)
-    word = "successful runs"
+    words = count_of(len(able), "successful run")
     if not len(able):
         able = np.flatnonzero(finite)
-        word = "runs, NONE of them successful"
+        words = f"{count_of(len(able), 'run')}, NONE of them successful"
     if not len(able):
         raise TrajectoryError(
             "dimension run: found none that has attention at both ends, expected one at"
             " least"
         )
     run = index_nearest_median(able, own[able])
-    return RunChoice(
-        run, f"the median correlation of the two maps among {len(able)} {word}"
-    )
+    return RunChoice(run, f"the median correlation of the two maps among {words}")
 
 
 FIGURES = (

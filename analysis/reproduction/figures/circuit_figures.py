@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from analysis.clustering_heads.constructions import ideal_circuit
 from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import CircuitLabel, circuit_labels
+from analysis.output.counts import count_of
 from analysis.panels.run_scene import build_scene
 from analysis.plots.drawing.panel_grid import PanelGrid
 from analysis.reproduction.experiment import RequiredRuns
@@ -113,7 +114,8 @@ def cached_circuit_labels(
 
 
 Kind = tuple[str, Callable[[CircuitLabel], bool]]
-"""What a run is called in words, and whether a label is of that kind."""
+"""What is said of a run, such as "has learned the task", and whether it is true of one
+with a label."""
 
 
 def _plot_first_run_of_kind(data: FigureData, *kinds: Kind) -> DrawnFigure:
@@ -131,7 +133,7 @@ def _plot_first_run_of_kind(data: FigureData, *kinds: Kind) -> DrawnFigure:
             f"the run that was asked for, labelled {label.label}: {label.reason}",
         )
     figure = plot_circuit_panels(trajectory, chosen.run, data.small)
-    here = f"{name_run(trajectory, chosen.run)}, at the end"
+    here = f"circuit of {name_run(trajectory, chosen.run)}, at the end"
     seeds = [int(trajectory["seed"][chosen.run])]
     return DrawnFigure(figure, here, f"Chosen: {chosen.why}. {LEGEND}", seeds)
 
@@ -147,16 +149,16 @@ def first_run_of_kind(
         if of_kind:
             run = min(of_kind, key=lambda run_index: not success[run_index])
             lacking = (
-                "" if words == kind else f"NO run of {len(labels)} is {kind}; instead "
+                "" if words == kind else f"NO run of {len(labels)} {kind}; instead "
             )
             some = "first successful run" if success[run] else "first run"
             rule = (
-                f"{lacking}the {some} that is {words} ({len(of_kind)} of {len(labels)}"
-                " are)"
+                f"{lacking}the {some} that {words} ({len(of_kind)} of"
+                f" {count_of(len(labels), 'run')})"
             )
             return RunChoice(run, f"{rule}: {labels[run].reason}")
     raise TrajectoryError(
-        f"found no run that is {kind} among {len(labels)}, nor any that has learned"
+        f"found no run that {kind} among {len(labels)}, nor any that has learned"
         " the task"
     )
 
@@ -207,15 +209,15 @@ def ideal_circuit_trajectory(settings: SparseSettings) -> xr.Dataset:
 
 def runs_with_label(label: str) -> Kind:
     """Runs with a label."""
-    return f"labelled {label}", lambda circuit: circuit.label == label
+    return f"is labelled {label}", lambda circuit: circuit.label == label
 
 
 LEARNED: Kind = (
-    "a run that has learned the task, however",
+    "has learned the task in any way",
     lambda circuit: circuit.label != "none",
 )
 LACKING_BOTH: Kind = (
-    "labelled partial and lacks invariance both to a suffix and to an order",
+    "is labelled partial and lacks invariance both to a suffix and to an order",
     lambda circuit: (
         circuit.label == "partial" and bool(circuit.leaking) and bool(circuit.apart)
     ),
@@ -272,7 +274,8 @@ def vc10(data: FigureData, frame: int = 0) -> DrawnFigure:
         f" {LEGEND}"
     )
     here = (
-        f"{name_run(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"
+        f"circuit of {name_run(trajectory, chosen.run)},"
+        f" p = {trajectory.sizes['token']}, {when}"
     )
     return DrawnFigure(
         figure,
@@ -348,8 +351,8 @@ def best_from_corrected(
     rule = f"NO circuit was labelled corrected; of all {len(runs)} runs"
     if corrected:
         rule = (
-            f"of {len(corrected)} runs whose circuit was labelled corrected, as that of"
-            " figure 2,"
+            f"of {count_of(len(corrected), 'run')} whose circuit was labelled corrected,"
+            " as that of figure 2,"
         )
     return RunChoice(
         best,

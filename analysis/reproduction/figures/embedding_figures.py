@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from analysis.forces import hidden_weights
+from analysis.output.counts import count_of
 from analysis.plots.class_maps import (
     add_axes_in_inches,
     draw_class_key,
@@ -106,13 +107,11 @@ def _plot_chosen_runs(
         x = final_embeddings(trajectory)[item.run]
         draw_tokens(axes, x)
         axes.set_title(
-            f"{name}: {'circle' if is_circle(x) else structure_label(x)}",
-            fontsize=8.5,
-            pad=3,
+            f"{name}: {'circle' if is_circle(x) else structure_label(x)}", pad=3
         )
     rule = " ".join(f"{where}: {value.why}." for where, value in chosen.items())
     here = (
-        f"{(' and ' if len(names) == 2 else ', ').join(names)},"
+        f"{what.lower()} of {(' and ' if len(names) == 2 else ', ').join(names)},"
         f" {setting_title(trajectory)}"
     )
     seeds = trajectory["seed"].values[[value.run for value in chosen.values()]].tolist()
@@ -140,7 +139,10 @@ def _plot_with_class_map(data: FigureData, chosen: RunChoice) -> DrawnFigure:
         " class of every point of the "
         "plane, and the sums of the embeddings of all pairs."
     )
-    here = f"{name_run(data.only, chosen.run)}, {setting_title(data.only)}"
+    here = (
+        f"embedding and class map of {name_run(data.only, chosen.run)},"
+        f" {setting_title(data.only)}"
+    )
     return DrawnFigure(figure, here, rule, [int(data.only["seed"][chosen.run])])
 
 
@@ -156,7 +158,10 @@ def ca_e(data: FigureData) -> DrawnFigure:
     )
     seeds = data.only["seed"].values[runs].tolist()
     return DrawnFigure(
-        figure, f"{len(runs)} runs, {setting_title(data.only)}", rule, seeds
+        figure,
+        f"{count_of(len(runs), 'run')}, {setting_title(data.only)}",
+        rule,
+        seeds,
     )
 
 
@@ -265,7 +270,9 @@ def ca_f(data: FigureData) -> DrawnFigure:
         seeds = trajectory["seed"].values[runs].tolist()
         dim = trajectory.sizes["axis"]
         drawn |= dict.fromkeys(seeds)
-        counts.append(f"{len(runs)} runs with D = {dim} (the paper: {most})")
+        counts.append(
+            f"{count_of(len(runs), 'run')} with D = {dim} (the paper: {most})"
+        )
         for first, second in PLANES[dim]:
             x = final_embeddings(trajectory)[runs][..., [first, second]]
             blocks.append(
@@ -304,7 +311,6 @@ def _plot_panel_blocks(blocks: Sequence[Block], most: int) -> Figure:
             0.1 / figure.get_figwidth(),
             (top - 0.2) / height,
             word,
-            fontsize=10,
             va="center",
         )
         top -= title
@@ -314,7 +320,7 @@ def _plot_panel_blocks(blocks: Sequence[Block], most: int) -> Figure:
                 figure, left, top - (place // most + 1) * (side + head), side, side
             )
             draw_tokens(axes, x, mark=44, letters=5.2)
-            axes.set_title(name, fontsize=7.5, pad=2)
+            axes.set_title(name, pad=2)
         top -= count * (side + head)
     return figure
 
@@ -335,7 +341,7 @@ def ca6(data: FigureData) -> DrawnFigure:
         for value, runs in result.items()
     }
     runs = data.only.sizes["run"]
-    title = f"{runs} networks a weight decay, means with 95% intervals"
+    title = f"{count_of(runs, 'network')} a weight decay, means with 95% intervals"
     with own_style(data):
         figure = plot_weights(
             groups, hidden_weights.groups_by_structure(list(result.values())), title

@@ -12,6 +12,7 @@ from analysis.clustering_heads.activation_sparsity import (
 from analysis.clustering_heads.clusters import ideal_cluster_count
 from analysis.clustering_heads.transfer_design import TransferDesign
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_TITLE, run_transfer
+from analysis.output.counts import count_of
 from analysis.plots import ablation_figure
 from analysis.plots.gradients_figure import plot_gradient_norms, plot_run_norms
 from analysis.plots.sparsity_figure import plot_sparsity, plot_training_sparsity
@@ -88,7 +89,7 @@ def vc7(data: FigureData) -> DrawnFigure:
         " deviation; bars are 95% "
         "intervals of the mean."
     )
-    return _draw_ablations(data, data.only, f"{runs} runs a value", rule)
+    return _draw_ablations(data, data.only, f"{count_of(runs, 'run')} a value", rule)
 
 
 def _draw_ablations(
@@ -105,7 +106,7 @@ def _draw_ablations(
     )
     about = (
         f"{describe_settings(sparse_settings(result))}, {result.attrs['epochs']} epochs,"
-        f" {runs} run{'s' * (runs > 1)}; values: {points}"
+        f" {count_of(runs, 'run')}; values: {points}"
     )
     return DrawnFigure(drawn, here, rule, range(first, first + runs), about)
 
@@ -140,7 +141,7 @@ def vc9(data: FigureData) -> DrawnFigure:
     vocabs = [int(value) for value in result["vocab"].values]
     about = (
         f"{describe_settings(SparseSettings())}, {result.attrs['epochs']} epochs,"
-        f" {result.sizes['run']} runs a mark (the paper has 250 a bar)"
+        f" {count_of(result.sizes['run'], 'run')} a mark (the paper has 250 a bar)"
     )
     rule = (
         "All runs. Left and middle: the paper's figure; “pretrained only” is from"
@@ -193,7 +194,7 @@ def _most_eventful_run(result: xr.Dataset, trajectory: xr.Dataset) -> RunChoice:
         f"the first run with most drops of the loss, {drops}, and among these most"
         f" spikes, {spikes}"
     )
-    return RunChoice(run, f"{why}, of {trajectory.sizes['run']} runs")
+    return RunChoice(run, f"{why}, of {count_of(trajectory.sizes['run'], 'run')}")
 
 
 # ----------------------------------------------------------------------------- sparsity

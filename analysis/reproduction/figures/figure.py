@@ -6,9 +6,11 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import xarray as xr
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from analysis.panels.style import Style, style_in_use
+from analysis.plots.figure_files import style_parameters
 from analysis.reproduction.experiment import RequiredRuns, SizeOverrides
 from dynamics.settings import SparseSettings
 from dynamics.settings_text import MAIN_SETTINGS, TASKS, setting_texts
@@ -119,8 +121,10 @@ class PaperFigure(NamedTuple):
 
 
 def draw_paper_figure(figure: PaperFigure, data: FigureData) -> DrawnFigure:
-    """Draw a figure. Raises TrajectoryError if the data do not suffice."""
-    drawn = figure.draw(data)
+    """Draw a figure, in the style `screen`. Raises TrajectoryError if the data do not
+    suffice."""
+    with style_in_use("screen"), rc_context(style_parameters()):
+        drawn = figure.draw(data)
     return drawn._replace(about=drawn.about or settings_summary(*data.datasets))
 
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 from analysis.output.files import replace_file
 from analysis.plots.drawing.panel_grid import PICTURE_FORMATS
+from analysis.plots.symbols import typeset
 
 DPI = 110
 CAPTION_SIZE = 8.5  # points
@@ -69,7 +70,7 @@ def add_title_and_caption(figure: Figure, title: str, caption: str) -> Bbox:
     figure.text(
         left,
         (high + 0.45 * TITLE) / height,
-        title,
+        typeset(title),
         fontsize=min(13.0, 105 * (width - 0.3) / max(1, len(title))),
         fontweight="bold",
         va="center",
@@ -77,14 +78,15 @@ def add_title_and_caption(figure: Figure, title: str, caption: str) -> Bbox:
     figure.text(
         left,
         low / height,
-        "\n".join(lines),
+        typeset("\n".join(lines)),
         fontsize=CAPTION_SIZE,
         va="top",
         color="0.25",
         linespacing=1.25,
     )
     below = LINE * len(lines) + 0.12
-    return Bbox.from_extents(0, low - below, width, high + TITLE)
+    start, end = min(0.0, held.x0 - 0.1), max(width, held.x1 + 0.1)
+    return Bbox.from_extents(start, low - below, end, high + TITLE)
 
 
 def small_dpi(figure: Figure) -> float:

@@ -12,6 +12,7 @@ from analysis.linearization.normalisation import (
     normalised_length,
 )
 from analysis.linearization.normalisation_margin import measure_normalisation_margins
+from analysis.output.counts import count_of
 from analysis.panels.colours import colour, series_colours
 from analysis.plots.figure_files import new_figure
 from analysis.reproduction.figures.figure import (
@@ -45,8 +46,7 @@ def vc12(data: FigureData) -> DrawnFigure:
     _draw_slopes(middle, settings)
     moved = _draw_approach(right, normalisation_margins, successful_runs(trajectory))
     for axes in (middle, right):
-        axes.legend(frameon=False, fontsize=7.5, loc="upper right", borderaxespad=0.1)
-        axes.grid(color=colour("grid"))
+        axes.legend(loc="upper right", borderaxespad=0.1)
     every = int(np.ptp(trajectory["step"].values[:2]))
     rule = (
         "Left: a sketch, as in the paper: the same small step turns a vector little far"
@@ -101,8 +101,8 @@ def _draw_steps(axes: Axes, radius: float) -> None:
         xlabel="first axis",
         ylabel="second axis",
     )
-    axes.set_title(f"the same step of {STEP:g}, and N(x) on the circle", fontsize=10)
-    axes.legend(frameon=False, fontsize=8.5, loc="upper left")
+    axes.set_title(f"the same step of {STEP:g}, and N(x) on the circle")
+    axes.legend(loc="upper left")
 
 
 def _draw_slopes(axes: Axes, settings: SparseSettings) -> None:
@@ -121,7 +121,7 @@ def _draw_slopes(axes: Axes, settings: SparseSettings) -> None:
         ylabel="largest slope |N'(x)|",
     )
     axes.set_ylim(top=50 * axes.dataLim.y1)  # room for the legend
-    axes.set_title("slopes of the norm near the origin", fontsize=10)
+    axes.set_title("slopes of the norm near the origin")
 
 
 def _draw_approach(axes: Axes, result: xr.Dataset, success: np.ndarray) -> str:
@@ -147,14 +147,14 @@ def _draw_approach(axes: Axes, result: xr.Dataset, success: np.ndarray) -> str:
         xlabel="smallest |E + P| of a run",
         ylabel="largest movement / |E + P|",
     )
-    axes.set_title("how near runs come", fontsize=10)
+    axes.set_title("how near runs come")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
     return (
-        f"{int((ratio > 1).sum())} of {len(ratio)} runs have an E + P that moves by"
-        " more than its length"
+        f"E + P moves by more than its length in {int((ratio > 1).sum())} of"
+        f" {count_of(len(ratio), 'run')}"
     )
 
 

@@ -9,9 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from analysis.output.counts import count_of
 from analysis.panels.colours import colour, named_colours
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Scene
+from analysis.plots.curves import set_width_of_split
 from analysis.plots.drawing.artists import make_layer_artist
 from analysis.plots.figure_files import new_figure
 from analysis.reproduction.figures.figure import (
@@ -73,7 +75,7 @@ def vc5(data: FigureData) -> DrawnFigure:
         f"non-spurious tokens; below, the loss until epoch {scene.clock[-1]:g} of"
         f" {trajectory['epoch'].values[-1]:g}."
     )
-    here = f"{name_run(trajectory, chosen.run)}, epochs {epochs}"
+    here = f"the two drops of {name_run(trajectory, chosen.run)}, epochs {epochs}"
     seeds = [int(trajectory["seed"][chosen.run])]
     return DrawnFigure(figure, here, rule, seeds)
 
@@ -93,15 +95,16 @@ def _plot_maps_and_loss(
         top=0.93,
         bottom=0.11,
         hspace=0.3,
-        wspace=0.28,
+        wspace=0.12,
     )
     below = figure.add_subplot(grid[1, :])
     for place, frame in enumerate(at):
         epoch = scene.clock[frame]
         axes = figure.add_subplot(grid[0, place])
         _draw_frame_panel(axes, scene, frame, 0.7)
-        axes.set_title(f"({place + 1}) epoch {epoch:g}", fontsize=9)
-        axes.tick_params(labelsize=8)
+        axes.set_title(f"({place + 1}) epoch {epoch:g}")
+        axes.grid(visible=False)
+        axes.tick_params(labelleft=place == 0)  # the limits are those of all maps
         below.axvline(epoch, color=colour("ink"), linewidth=1, linestyle="--")
         # on alternating sides of the line, so that numbers do not overlap
         side, shift = (("right", -3), ("left", 3))[place % 2]
@@ -111,14 +114,14 @@ def _plot_maps_and_loss(
             xycoords=("data", "axes fraction"),
             xytext=(shift, 1),
             textcoords="offset points",
-            fontsize=9,
             ha=side,
         )
     splits = loss["split"].values.astype(str).tolist()
     for split, rgb in zip(splits, named_colours(splits), strict=True):
-        below.plot(
+        (line,) = below.plot(
             scene.clock, loss.sel(split=split), color=rgb, linewidth=1.2, label=split
         )
+        set_width_of_split(line, split)
     for place, (begin, end) in enumerate(drops):
         below.axvspan(
             begin,
@@ -134,8 +137,7 @@ def _plot_maps_and_loss(
         ylabel="loss (nats)",
     )
     below.yaxis.set_minor_formatter(NullFormatter())
-    below.legend(frameon=False, fontsize=8, loc="lower left")
-    below.tick_params(labelsize=8)
+    below.legend(loc="lower left")
     return figure
 
 
@@ -159,10 +161,10 @@ def run_with_median_drop_gap(result: xr.Dataset, success: np.ndarray) -> RunChoi
     the median length."""
     between = result["between"].values
     able = np.flatnonzero(np.isfinite(between) & (between > 0) & success)
-    word = "successful runs in which these lie apart"
+    words = f"{count_of(len(able), 'successful run')} in which these lie apart"
     if not len(able):
         able = np.flatnonzero(np.isfinite(between))
-        word = "runs with two drops, NONE of them successful"
+        words = f"{count_of(len(able), 'run')} with two drops, NONE of them successful"
     if not len(able):
         message = (
             f"found no run with two drops of the loss among {len(between)}; more or"
@@ -172,7 +174,7 @@ def run_with_median_drop_gap(result: xr.Dataset, success: np.ndarray) -> RunChoi
     run = int(able[np.argsort(between[able], kind="stable")[(len(able) - 1) // 2]])
     return RunChoice(
         run,
-        f"the one with the median time between its two drops, of {len(able)} {word}",
+        f"the one with the median time between its two drops, of {words}",
     )
 
 

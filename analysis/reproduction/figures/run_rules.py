@@ -4,6 +4,7 @@ and the nearest where none is."""
 import numpy as np
 import xarray as xr
 
+from analysis.output.counts import count_of
 from analysis.reproduction.figures.figure import RunChoice, format_seeds
 from analysis.structures.circles_and_grids import (
     CIRCLE_RATIO,
@@ -78,9 +79,10 @@ class EndStates:
         """The first circle, or the run that is nearest to one."""
         count, total = int(self.circle.sum()), len(self.places)
         if count:
+            which = f"the first of {count} circles" if count > 1 else "the only circle"
             return RunChoice(
                 int(self.places[self.circle.argmax()]),
-                f"the first of {count} circles among {total} runs",
+                f"{which} among {count_of(total, 'run')}",
             )
         at = self.ratio.argmin()
         nearest = (
@@ -88,7 +90,8 @@ class EndStates:
             f" below {CIRCLE_RATIO:g}"
         )
         return RunChoice(
-            int(self.places[at]), f"NO circle among {total} runs: {nearest}"
+            int(self.places[at]),
+            f"NO circle among {count_of(total, 'run')}: {nearest}",
         )
 
     def grid_run(self) -> RunChoice:
@@ -101,34 +104,33 @@ class EndStates:
                 )[0]
             ]
             best = f"the best validation accuracy, {self.accuracy[at]:.2f}"
-            return self._choose_other(
-                at, f"{best}, of {len(self.others)} runs that are no circles"
-            )
+            return self._choose_other(at, f"{best}, of {_other_runs(len(self.others))}")
         wide = self.others[self.width[self.others] >= WIDE]
         some = wide if len(wide) else self.others
         at = some[self.imperfections[some].argmin()]
-        kind = (
-            f"no circles, nor narrower than {WIDE:g} of their length"
-            if len(wide)
-            else "no circles"
-        )
+        kind = f" and not narrower than {WIDE:g} of their length" if len(wide) else ""
         fewest = f"the fewest imperfections, {self.imperfections[at]}"
-        return self._choose_other(at, f"{fewest}, of {len(some)} runs that are {kind}")
+        return self._choose_other(at, f"{fewest}, of {_other_runs(len(some))}{kind}")
 
     def imperfect_run(self) -> RunChoice:
         """Of the runs that are no circles that with the median number of
         imperfections."""
         at = index_nearest_median(self.others, self.imperfections[self.others])
         median = f"the median number of imperfections, {self.imperfections[at]}"
-        return self._choose_other(
-            at, f"{median}, of {len(self.others)} runs that are no circles"
-        )
+        return self._choose_other(at, f"{median}, of {_other_runs(len(self.others))}")
 
     def _choose_other(self, at: int, why: str) -> RunChoice:
         lacking = (
-            f"ALL {len(self.places)} runs are circles: " if self.circle.all() else ""
+            f"ALL {count_of(len(self.places), 'run')} ended as circles: "
+            if self.circle.all()
+            else ""
         )
         return RunChoice(int(self.places[at]), lacking + why)
+
+
+def _other_runs(number: int) -> str:
+    """How many runs are no circles, in words."""
+    return f"{count_of(number, 'run')} other than circles"
 
 
 def runs_with_seeds(
@@ -152,7 +154,7 @@ def runs_with_seeds(
     return (
         some,
         (
-            f"the first {len(some)} runs, as the paper's seeds {seeds[0]} to"
+            f"the first {count_of(len(some), 'run')}, as the paper's seeds {seeds[0]} to"
             f" {seeds[-1]} are not all there"
         ),
     )

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.output.counts import count_of
 from analysis.panels.colours import class_colours, colour, pale_colours
 from analysis.panels.sparse_arrays import class_level_numbers, probability_palette
 from analysis.plots.figure_files import new_figure
@@ -120,9 +121,11 @@ def highest_spikes(
         of = "of the run that was asked for"
     elif any(success[spike.run] for spike in spikes):
         spikes = [spike for spike in spikes if success[spike.run]]
-        of = f"of the {int(success.sum())} successful runs"
+        of = f"of {count_of(int(success.sum()), 'successful run')}"
     else:
-        of = f"of {len(success)} runs, none of them successful with a spike,"
+        of = (
+            f"of {count_of(len(success), 'run')}, none of them successful with a spike,"
+        )
     if not spikes:
         raise TrajectoryError(f"found no spike of the loss {of.rstrip(',')}")
     return sorted(spikes, key=lambda spike: spike.level - spike.height)[:MOST], of
@@ -188,21 +191,20 @@ def vc13(data: FigureData) -> DrawnFigure:
     ):
         losses = path["loss"].sel(split="train").isel(run=run)
         axes.plot(path["epoch"], losses, color=colour("train"), linewidth=1)
-        axes.set(yscale="log", xlabel="epoch", ylabel="training loss (nats)")
+        axes.set(yscale="log", xlabel="epoch", ylabel="loss (nats)")
     whole.axvline(epochs[1], color=colour("spike"), linewidth=1, linestyle="--")
-    whole.set_title("the whole run; dashed: the spike", fontsize=9)
-    close.set_title("the spike, step by step", fontsize=9)
+    whole.set_title("training loss, the whole run; dashed: the spike")
+    close.set_title("training loss at the spike, step by step", pad=16)
     for epoch, word, side, shift in zip(
         epochs, MOMENTS, ("right", "left"), (-3, 3), strict=True
     ):
         close.axvline(epoch, color=colour("spike"), linewidth=1, linestyle="--")
         how: dict[str, Any] = {
-            "xytext": (shift, 4),
+            "xytext": (shift, 2),
             "textcoords": "offset points",
-            "fontsize": 8,
             "ha": side,
         }
-        close.annotate(word, (epoch, 0), xycoords=("data", "axes fraction"), **how)
+        close.annotate(word, (epoch, 1), xycoords=("data", "axes fraction"), **how)
     xi = [item.xi.numpy() for item in states.passes]
     limits = _limits_of(np.concatenate([item[states.lost] for item in xi]))
     shares = (
@@ -216,9 +218,7 @@ def vc13(data: FigureData) -> DrawnFigure:
     ):
         _draw_class_map(axes, states.network, weight, limits)
         _draw_sequences(axes, places, states)
-        axes.set_title(f"{word}: {share:.0%} of training correct", fontsize=9)
-    for axes in figure.axes:
-        axes.tick_params(labelsize=8)
+        axes.set_title(f"{word}: {share:.0%} of training correct")
     classes = class_colours(states.network.settings.rows)
     marks = [
         Line2D([], [], **DOT | {"color": item}, label=f"class {label}")
@@ -236,8 +236,6 @@ def vc13(data: FigureData) -> DrawnFigure:
         handles=marks,
         loc="outside lower center",
         ncols=len(marks),
-        frameon=False,
-        fontsize=8.5,
     )
     rule = (
         f"Chosen: {result.why}. Replayed step by step: before is the spike's foot;"
@@ -287,6 +285,7 @@ def _draw_class_map(
         ylabel="ξ, second axis",
         autoscale_on=False,
     )
+    axes.grid(visible=False)
     axes.locator_params(nbins=5)
 
 
@@ -332,10 +331,6 @@ def vc14(data: FigureData) -> DrawnFigure:
         rgb,
         states.correct[1],
     )
-    for axes in (left, middle, right):
-        axes.grid(color="0.92")
-        axes.set_axisbelow(True)
-        axes.tick_params(labelsize=8)
     _draw_legend(figure)
     moved = [
         np.linalg.norm(after - before, axis=1).mean()
@@ -386,11 +381,9 @@ def _draw_displacements(
             "shrinkB": 0,
         }
         axes.annotate("", after, before, arrowprops=arrow)
-        axes.annotate(
-            name, after, (6, 0), textcoords="offset points", fontsize=7.5, va="center"
-        )
+        axes.annotate(name, after, (6, 0), textcoords="offset points", va="center")
     axes.set(xlabel="first axis", ylabel="second axis")
-    axes.set_title("sequence embeddings ξ", fontsize=9)
+    axes.set_title("sequence embeddings ξ")
 
 
 def _draw_assemblers(axes: Axes, assemblers: np.ndarray) -> np.ndarray:
@@ -415,8 +408,7 @@ def _draw_assemblers(axes: Axes, assemblers: np.ndarray) -> np.ndarray:
     )
     norm = float(np.linalg.norm(assemblers))
     axes.set_title(
-        f"assemblers u: norm {norm:.1f},\n{fraction:.1%} of squares on a line",
-        fontsize=9,
+        f"assemblers u: norm {norm:.1f},\n{fraction:.1%} of squares on a line"
     )
     return directions[0]
 
@@ -455,7 +447,7 @@ def _draw_responses(
         ylabel="non-spurious tokens",
         ylim=(-0.6, len(names) - 0.4),
     )
-    axes.set_title("transforms ζ", fontsize=9)
+    axes.set_title("transforms ζ")
 
 
 DOT: dict[str, Any] = {
@@ -490,8 +482,6 @@ def _draw_legend(figure: Figure) -> None:
         handles=marks,
         loc="outside lower center",
         ncols=len(marks),
-        frameon=False,
-        fontsize=8.5,
     )
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from analysis.reproduction.claim import JudgedNumber, Sign
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 
-FREE = 0.1
-"""Fraction of the numbers' range that is left free at each end."""
+STEPS = 10
+"""Least number of round steps between the ends of a scale."""
 
 
 class Strip(NamedTuple):
@@ -35,8 +35,7 @@ def number_strip(judged: JudgedNumber) -> Strip | None:
         printed = expected.interval
         zero = math.nan
     numbers = [item for item in (*ours, *printed, zero) if math.isfinite(item)]
-    room = FREE * ((max(numbers) - min(numbers)) or 1)
-    start, end = min(numbers) - room, max(numbers) + room
+    start, end, step = round_scale(min(numbers), max(numbers))
 
     def position(number: float) -> float:
         return round(100 * (number - start) / (end - start), 1)
@@ -45,5 +44,26 @@ def number_strip(judged: JudgedNumber) -> Strip | None:
         Interval(*map(position, ours)),
         Interval(*map(position, printed)),
         position(zero),
-        (f"{start:.3g}", f"{end:.3g}"),
+        (format_end(start, step), format_end(end, step)),
     )
+
+
+def round_scale(low: float, high: float) -> tuple[float, float, float]:
+    """The ends of a scale over numbers from low to high at multiples of a power of ten,
+    as near to them as there are, and this power."""
+    size = (high - low) or abs(high) or 1.0
+    step = 10.0 ** math.floor(math.log10(size / STEPS) + 1e-9)
+    start = step * math.floor(low / step + 1e-9)
+    end = step * math.ceil(high / step - 1e-9)
+    return start, end if end > start else start + step, step
+
+
+def format_end(number: float, step: float) -> str:
+    """An end of a scale with as many decimals as its steps need."""
+    exponent = round(math.log10(step))
+    if -5 < exponent < 5:
+        text = f"{number:.{max(0, -exponent)}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    else:
+        text = f"{number:.2g}".replace("e-0", "e-").replace("e+0", "e")
+    return text.replace("-", "\N{MINUS SIGN}") if float(text) else "0"

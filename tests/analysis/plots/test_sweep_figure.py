@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.colors import to_rgba
 
 from analysis.output.tables import Column, interval_columns, make_table
+from analysis.panels.colours import colour
 from analysis.plots import plot_sweep
 from sims.command_line.sweep_results import sweep_figure_columns
 
@@ -49,13 +51,13 @@ def test_the_cells_of_a_map_are_the_points(first, second, missing):
     figure = plot_sweep(table, ["fa", "n"], [TEST])
     maps = [axes for axes in figure.axes if axes.images]
     assert [panel.get_title() for panel in maps] == [
-        "test accuracy %",
-        "width of the 95% interval",
+        "test accuracy / %",
+        "width of the 95% interval / %",
     ]
     shown, width = (np.ma.filled(panel.images[0].get_array(), np.nan) for panel in maps)
     expected = np.arange(len(first) * len(second), dtype=float)
     expected = expected.reshape(len(first), len(second))
-    if maps[0].get_xlabel() == "fa":
+    if maps[0].get_xlabel() == "$f_a$":
         expected = expected.T
     if missing:
         assert np.isnan(shown).all()
@@ -103,6 +105,33 @@ def test_one_setting_or_three_make_curves(count):
     figure = plot_sweep(rows_of(axes, columns, float), list(axes), columns)
     assert not any(panel.images for panel in figure.axes)
     assert [panel.get_ylabel() for panel in figure.axes] == [
-        "circles %",
+        "circles / %",
         "imperfections",
     ]
+
+
+def test_splits_and_systems_have_their_colours_and_settings_their_symbols():
+    axes = {"lr": [0.001, 0.003, 0.01]}
+    table = rows_of(axes, [TRAIN, TEST], float)
+    figure = plot_sweep(table, ["lr"], [TRAIN, TEST], "sparse")
+    assert figure.get_suptitle().startswith("sparse modular addition: 3 runs")
+    for panel, split in zip(figure.axes, ("train", "test"), strict=True):
+        assert panel.lines[0].get_color() == pytest.approx(to_rgba(colour(split)))
+        assert (panel.get_xlabel(), panel.get_xscale()) == ("learning rate", "log")
+    axes = {"fa": [0.5, 1.0, 2.0]}
+    (panel,) = plot_sweep(
+        rows_of(axes, [CIRCLES], float), ["fa"], [CIRCLES], "particles"
+    ).axes
+    assert panel.lines[0].get_color() == pytest.approx(to_rgba(colour("particles")))
+    assert (panel.get_xlabel(), panel.get_xscale()) == ("$f_a$", "linear")
+
+
+def test_points_of_several_lines_lie_beside_each_other():
+    axes = {"fa": [0.5, 1.0, 2.0], "n": [7, 11], "dim": [2, 3]}
+    table = rows_of(axes, [CIRCLES], lambda number: 50.0)
+    (panel,) = plot_sweep(table, list(axes), [CIRCLES], "particles").axes
+    lines = [container.lines[0] for container in panel.containers]
+    places = np.array([line.get_xdata() for line in lines], float)
+    assert np.diff(places, axis=0).min() > 0
+    np.testing.assert_allclose(places.mean(axis=0), axes["fa"])
+    assert lines[0].axes.containers[0].get_label() == "N = 7, D = 2"

@@ -5,6 +5,8 @@ import re
 
 import pytest
 import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.reproduction.claim import (
     Claim,
@@ -162,6 +164,30 @@ def test_a_strip_has_the_numbers_on_one_scale():
     assert holds.printed == pytest.approx(NO_INTERVAL, nan_ok=True)
     assert all(0 <= item <= 100 for item in (*agrees.ours, *agrees.printed))
     assert strips.number_strip(RESULTS[5].numbers[0]) is None
+
+
+@given(low=st.floats(-1e6, 1e6), size=st.floats(1e-7, 1e6), decimals=st.integers(0, 7))
+def test_a_scale_ends_at_short_round_numbers_next_to_the_data(low, size, decimals):
+    low = round(low, decimals)
+    high = low + size
+    start, end, step = strips.round_scale(low, high)
+    near = 1e-6 * step + 1e-9 * abs(low)
+    assert low - step - near <= start <= low + near
+    assert high - near <= end <= high + step + near
+    assert step <= (end - start) / (strips.STEPS - 1)
+
+
+def test_ends_of_scales_are_numbers_that_a_reader_expects():
+    for low, high, ends in (
+        (0, 100, ("0", "100")),
+        (0, 8790, ("0", "8800")),
+        (0, 2.47e-5, ("0", "2.5e−5")),
+        (-0.2, 0, ("−0.2", "0")),
+        (0.987, 0.997, ("0.987", "0.997")),
+        (3, 3, ("3", "3.1")),
+    ):
+        start, end, step = strips.round_scale(low, high)
+        assert (strips.format_end(start, step), strips.format_end(end, step)) == ends
 
 
 def test_pages_and_pictures_of_an_earlier_report_are_replaced(tmp_path, monkeypatch):

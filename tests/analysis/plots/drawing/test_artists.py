@@ -360,14 +360,14 @@ def test_images_have_the_first_row_at_the_top():
     assert_array_equal(cells[[-1, 0], [0, -1]], artists.MATRIX_COLOURS[[0, 255]])
     artist.show(np.array([[np.nan, -5.0], [0.5, 9.0]]), 0)
     cells = artist.image.fill(*artist.image.count)
-    assert_array_equal(cells[1, 0], artists.MISSING_COLOUR)
+    assert_array_equal(cells[1, 0], artist.missing)
     assert_array_equal(cells[[1, 0], [1, 1]], artists.MATRIX_COLOURS[[0, 255]])
 
 
 def test_the_cursor_is_at_the_frame():
     grid, _, (artist,) = drawn_panel("loss", 6)
     assert_array_equal(artist.cursor.get_xdata(), [3, 3])
-    assert_allclose(artist.dots.get_offsets(), [[3, 2.0**-6], [3, 0.3]])
+    assert_allclose(artist.dots.get_offsets(), [[3, 0.3], [3, 2.0**-6]])  # train on top
     draw_at(grid, 8)
     assert_array_equal(artist.cursor.get_xdata(), [4, 4])
 
@@ -612,6 +612,27 @@ def test_no_texts_overlap_or_are_cut(width, long):
             min(one.y1, two.y1) - max(one.y0, two.y0),
         )
         assert across <= 1.5 or up <= 2.5, f"{a} over {b}"
+
+
+@pytest.mark.parametrize("count", [3, 24])
+def test_texts_for_print_are_wrapped_instead_of_smaller(count):
+    palette = np.full((count, 3), 0.5)
+    names = tuple(f"class {number}" for number in range(count))
+    of_map = next(panel for panel in panels() if isinstance(panel.layers[0], Map))
+    layer = dataclasses.replace(of_map.layers[0], palette=palette, names=names)
+    shown = (dataclasses.replace(of_map, layers=(layer,)), panels()[4])
+    scene = make_scene(panels=shown, title="a title with a setting and a value, " * 3)
+    grid = PanelGrid([scene], columns=2, width=335, legible=True)
+    draw_at(grid, 20)
+    least = artists.TICK * grid._px
+    inside = grid.figure.bbox.padded(1)
+    for text in grid.figure.texts:
+        assert text.get_fontsize() >= 0.99 * least, text
+        box = text.get_window_extent()
+        assert inside.x0 <= box.x0 <= box.x1 <= inside.x1, text
+        assert inside.y0 <= box.y0 <= box.y1 <= inside.y1, text
+    shown_texts = {text.get_text() for text in grid.figure.texts}
+    assert {str(number) for number in range(count)} <= shown_texts or count == 3
 
 
 # --------------------------------------------------------------------------- references

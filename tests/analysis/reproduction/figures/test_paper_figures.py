@@ -423,7 +423,10 @@ def test_first_circle_and_best_grid_are_chosen(generator):
     without = EndStates(planted(*wild, lattice()))
     assert without.grid_run().run == 4  # by imperfections, where there is no accuracy
     assert "NO circle among 5" in without.circle_run().why
-    assert "ALL 2 runs are circles" in EndStates(planted(ring(), ring())).grid_run().why
+    assert (
+        "ALL 2 runs ended as circles"
+        in EndStates(planted(ring(), ring())).grid_run().why
+    )
 
 
 def test_imperfect_grid_has_the_median_number_of_imperfections(generator):
@@ -464,7 +467,7 @@ def test_circuits_are_chosen_by_label():
     success = np.array([False, False, True, True, True])
     run, why = first(labels, success, kinds)
     assert run == 3
-    assert "first successful run that is labelled corrected (2 of 5 are)" in why
+    assert "first successful run that is labelled corrected (2 of 5 runs)" in why
     assert first(labels, success & False, kinds).run == 1
     run, why = first(labelled("none", "partial"), success, kinds)
     assert (run, why.split(";")[0]) == (1, "NO run of 2 is labelled corrected")
@@ -498,7 +501,9 @@ def test_ideal_circuit_is_constructed_only_if_no_run_is_ideal(
     labels = labelled("none", "partial", "ideal", *["none"] * 5)
     monkeypatch.setattr(circuit_figures, "cached_circuit_labels", lambda _: labels)
     monkeypatch.setattr(circuit_figures, "plot_circuit_panels", lambda *_: None)
-    assert circuit_figures.vc1(FigureData((opened("heads"),))).here.startswith("run 2")
+    assert circuit_figures.vc1(FigureData((opened("heads"),))).here.startswith(
+        "circuit of run 2"
+    )
 
 
 def test_constructed_circuit_is_ideal():
@@ -581,7 +586,7 @@ def test_drops_are_those_of_the_whole_run(drawn, opened):
     loss = loss_events.trajectory_scalar(opened("heads"), "loss")
     drops = loss_events.first_two_drops(loss_events.event_table(loss), 8)
     result = drawn("vc5")
-    run = int(re.match(r"run (\d+)", result.here)[1])
+    run = int(re.search(r"run (\d+)", result.here)[1])
     spans = [drops[name].values[run] / TINY.epoch_steps for name in ("begin", "end")]
     begin, end = spans
     moments = [np.floor(begin[0]), np.ceil(end[0]), np.floor(begin[1]), np.ceil(end[1])]
