@@ -4,7 +4,6 @@ written completely or not at all."""
 from __future__ import annotations
 
 import functools
-import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -159,11 +158,14 @@ def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]
         ):
             figure = plot(*arguments, **options)
             legends = [axes.get_legend() for axes in figure.axes]
+            for legend in (*figure.legends, *filter(None, legends)):
+                for text in legend.get_texts():
+                    text.set_text(typeset(text.get_text()))
             for legend in filter(_is_inside, legends):
                 legend.set_in_layout(False)
             if engine := figure.get_layout_engine():
                 figure.suptitle(
-                    _wrap(typeset(figure.get_suptitle()), figure.get_figwidth(), 1.2)
+                    _wrap(figure.get_suptitle(), figure.get_figwidth(), 1.2)
                 )
                 engine.execute(figure)
             for axes in figure.axes:
@@ -189,7 +191,7 @@ def _fit_text(axes: Axes, figure: Figure) -> None:
     """Wrap the title and the labels of axes, and set the style of ticks, which
     matplotlib creates later."""
     width, height = axes.get_position().size * figure.get_size_inches()
-    axes.set_title(_wrap(typeset(axes.get_title()), width, 1.08))
+    axes.set_title(_wrap(axes.get_title(), width, 1.08))
     axes.set_xlabel(_wrap(axes.get_xlabel(), 1.1 * width, 1))
     axes.set_ylabel(_wrap(axes.get_ylabel(), height, 1))
     grid: Any = {
@@ -243,14 +245,9 @@ def _is_inside(legend: Legend | None) -> TypeGuard[Legend]:
 def _wrap(words: str, width: float, size: float) -> str:
     """Text in lines of at most a width in inches, with symbols as mathematics. size: of
     its letters, relative to the style's."""
-    words = _with_symbols(words)
+    words = typeset(words)
     letters = max(8, int(72 * width / (_LETTER * size * current_style().text)))
     return "\n".join(_balanced_lines(line, letters) for line in words.split("\n"))
-
-
-def _with_symbols(words: str) -> str:
-    """Text with the names of the forces' strengths, such as f_a, as mathematics."""
-    return re.sub(r"(?<![$\w])([fg]_[ar])(?![$\w])", r"$\1$", words)
 
 
 def _balanced_lines(words: str, letters: int) -> str:
@@ -383,7 +380,7 @@ def draw_legend(
     columns = -(-len(entries) // rows) or 1
     return figure.legend(
         entries.values(),
-        [_with_symbols(name) for name in entries],
+        entries.keys(),
         loc="outside lower center",
         ncols=columns,
         **options,
