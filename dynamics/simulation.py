@@ -56,7 +56,7 @@ def simulate(
     overwrite : bool
         Compute the run again, even if `out` exists.
     progress : bool
-        Show a progress bar, if the output is a terminal.
+        Show a progress bar, on a terminal or in a notebook.
     backend : {"auto", "simd", "blas", "blocks", "torch"}
         How a network is computed. The constant-attention network on a CPU: runs on SIMD
         lanes, or matrix products of each run. Both small networks on a CUDA device: a
