@@ -1,9 +1,12 @@
 """Laws of forces for tests, and their fields in plain loops."""
 
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
 
 from dynamics.forces import BALANCES, Force, check_law
+from dynamics.settings import ParticleSettings
 from dynamics.strengths import evaluate
 
 STRENGTHS = {
@@ -99,3 +102,10 @@ def count_interactions(pairs: np.ndarray, n: int, kind: str) -> int:
     like = int((residue[:, None] == residue).sum()) - len(pairs)
     unlike = int((residue[:, None] != residue).sum())
     return {"like": like, "unlike": unlike, "all": like + unlike}[kind]
+
+
+def settings_with_law(law: tuple[Force, ...], **values: Any) -> ParticleSettings:
+    """Settings with a law, and those of the values that the law uses."""
+    unused = ParticleSettings(law=law).unused_settings
+    used = {name: value for name, value in values.items() if name not in unused}
+    return ParticleSettings(law=law, **used)

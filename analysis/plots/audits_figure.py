@@ -39,7 +39,7 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
     shared = [name for name in differing if _all_have(audits, name)] or ["file"]
     x = x if x in shared else shared[0]
     others = [name for name in differing if name != x]
-    curves = _files_of_curves(audits, _distinguishing(audits, x, others), x)
+    curves = _files_of_curves(audits, _distinguishing(audits, others), x)
     reached = audits["recorded_step"].notnull().any(("file", "run"))
     cases = [
         (m, s)
@@ -99,11 +99,10 @@ def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _distinguishing(audits: xr.Dataset, x: str, names: list[str]) -> list[str]:
-    """Those of the settings without which fewer files with the same x would differ, in
-    their order."""
+def _distinguishing(audits: xr.Dataset, names: list[str]) -> list[str]:
+    """Those of the settings without which fewer files would differ, in their order."""
     chosen: list[str] = []
-    rows: list[tuple[str, ...]] = [(str(value),) for value in audits[x].values.tolist()]
+    rows: list[tuple[str, ...]] = [()] * audits.sizes["file"]
     for name in names:
         values = audits[name].values.tolist()
         longer = [(*row, str(value)) for row, value in zip(rows, values, strict=True)]

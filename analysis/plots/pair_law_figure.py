@@ -3,6 +3,7 @@ the functions of the law."""
 
 from __future__ import annotations
 
+import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -127,4 +128,5 @@ def _limit_to_curves(panel: Axes, result: xr.Dataset, names: tuple[str, str]) ->
     margin = max(float(width.median()) for width in widths)
     low = min(float(curve.min()) for curve in values + given)
     high = max(float(curve.max()) for curve in values + given)
-    panel.set_ylim(low - margin, high + margin)
+    if np.isfinite(low - margin) and np.isfinite(high + margin):
+        panel.set_ylim(low - margin, high + margin)

@@ -17,6 +17,7 @@ from dynamics.settings_text import (
     short_expression,
 )
 from tests.dynamics.expression_texts import texts
+from tests.laws import settings_with_law
 
 TABLE = "interp(r, [0, 1, 2, 3], [1, 0.5, 0.25, 0])"
 COHESION = Force("cohesion", "all", "difference", "-r", -0.01)
@@ -31,16 +32,8 @@ forces = st.builds(
 )
 laws = st.lists(forces, max_size=3, unique_by=lambda force: force.name).map(tuple)
 temperatures = st.floats(0, 10)
-
-
-def settings_of_law(fa, law, **values):
-    """Settings with a law, and with the constant f_a if a force names it."""
-    used = {"fa": fa} if not law or "fa" in {force.constant for force in law} else {}
-    return ParticleSettings(law=law, **used, **values)
-
-
 particles = st.builds(
-    settings_of_law,
+    settings_with_law,
     fa=st.floats(0, 5),
     law=laws,
     temperature=temperatures,

@@ -87,7 +87,7 @@ def test_fields_of_an_own_law_are_those_of_the_kernels(dim, generator, monkeypat
     close = {"rtol": 1e-8, "atol": 1e-8 * np.abs(expected.force).max()}
     assert_allclose(result.force, expected.force, **close)
     assert_allclose(result.magnitude, expected.magnitude, rtol=1e-8)
-    law = dataclasses.replace(LAW, dim=dim, law=OWN_LAW)
+    law = ParticleSettings(n=11, dim=dim, law=OWN_LAW)
     total = ParticleSystem(law, pairs=PAIRS).force(x)[0]
     names = [generator.permutation(11)]
     arguments = (x, PAIRS, expected.force, names, OWN_LAW)

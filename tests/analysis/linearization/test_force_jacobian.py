@@ -25,7 +25,13 @@ from dynamics.settings import (
     ParticleSettings,
     SettingsError,
 )
-from tests.laws import OWN_LAW, count_interactions, fields_by_loops, laws
+from tests.laws import (
+    OWN_LAW,
+    count_interactions,
+    fields_by_loops,
+    laws,
+    settings_with_law,
+)
 
 BALANCES = list(
     itertools.product(("magnitude", "count", "none"), ("magnitude", "count", "none"))
@@ -140,13 +146,13 @@ def plain_force(x, settings, pairs):
 @hypothesis.settings(max_examples=20, deadline=None)
 def test_force_and_jacobian_of_any_law(law, repulsion, alignment, shape):
     n, dim = shape
-    settings = ParticleSettings(
+    settings = settings_with_law(
+        law,
         n=n,
         dim=dim,
         fa=1.3,
         ga=0.7,
         gr=1.9,
-        law=law,
         repulsion_balance=repulsion,
         alignment_balance=alignment,
     )

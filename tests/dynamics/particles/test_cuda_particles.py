@@ -22,7 +22,13 @@ from dynamics.particles.force_terms import radial_lines
 from dynamics.strengths import evaluate
 from tests import naive
 from tests.dynamics.particles.test_particle_system import same, settings_of_all_kinds
-from tests.laws import OWN_LAW, count_interactions, fields_by_loops, laws
+from tests.laws import (
+    OWN_LAW,
+    count_interactions,
+    fields_by_loops,
+    laws,
+    settings_with_law,
+)
 
 
 def own_strength(r):
@@ -118,8 +124,7 @@ def assert_steps_of_plain_loops(s, seed, in_blocks):
     in_blocks=st.booleans(),
 )
 def test_steps_of_other_laws_are_those_of_the_plain_loops(law, dim, seed, in_blocks):
-    named = any(force.constant == "fa" for force in law)
-    s = ParticleSettings(n=4, dim=dim, law=law, fa=2.0 if named else 1.0)
+    s = settings_with_law(law, n=4, dim=dim, fa=2.0)
     assert_steps_of_plain_loops(s, seed, in_blocks)
 
 

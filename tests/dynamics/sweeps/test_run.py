@@ -543,8 +543,9 @@ def test_structures_are_those_of_the_recorded_embeddings(here):
             values = [float(row[name + end] or "nan") for end in ("", "_low", "_high")]
             assert_allclose(values, scale * np.array(interval))
     picture = Path(re.search(r"picture +(.*\.svg)", printed)[1]).read_text()
-    for label in (">fa<", ">circles %<", ">imperfections<"):
-        assert picture.count(label) == {">fa<": 2}.get(label, 1)
+    for label in (">circles / %<", ">imperfections<"):
+        assert picture.count(label) == 1
+    assert picture.count(">f<") == picture.count(">a<") == 2  # $f_a$ below two panels
     assert ">embedding force<" not in picture  # not what one wants to know
     task = (
         "sparse --lr 0.01 0.02 --length 4 --sparsity 2 --data 24 --batch 8 --hidden 4"
