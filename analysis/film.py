@@ -202,7 +202,7 @@ def main(options: Options) -> None:
     clock = plots.film_clock(grid, film, fps)
     if ratio and options.width is not None:
         canvas = _even(options.width), _even(options.width / ratio)
-        grid, clock = _fitting_grid(grid, leading, columns, canvas, film, fps)
+        grid, clock = _fitting_grid(grid, clock, leading, columns, canvas, film, fps)
     else:
         canvas = plots.film_size(grid, ratio, 0 if clock is None else clock.height)
     write_film(grid, film, out, fps, size=canvas)
@@ -232,6 +232,7 @@ def _even(size: float) -> int:
 
 def _fitting_grid(
     grid: plots.PanelGrid,
+    clock: FilmClock | None,
     leading: list[str],
     columns: int | None,
     size: tuple[int, int],
@@ -240,7 +241,6 @@ def _fitting_grid(
 ) -> tuple[plots.PanelGrid, FilmClock | None]:
     """The same panels so small that they and the strip of time are within a picture of
     a size (width, height). Raises SettingsError if they would be too small."""
-    clock = plots.film_clock(grid, film, fps)
     while grid.width > size[0] or _height(grid, clock) > size[1]:
         shrink = min(size[0] / grid.width, size[1] / _height(grid, clock))
         width = min(_even(grid.width * shrink), grid.width - 2)

@@ -33,7 +33,8 @@ ENDS = {
     "imperfections": ("imperfections of the others", "mean number"),
     "distance": ("distance from the network's end", "distance (dimensionless)"),
 }
-"""Columns of the table that are drawn, with their titles and labels."""
+"""Columns of the table that the lower panels show, with the titles and the labels of the
+vertical axes of these panels."""
 
 SHIFT = 0.02
 """Distance along the axis of weight decays between points at the same one."""

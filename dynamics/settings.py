@@ -121,9 +121,6 @@ MESH_PARTICLES = 128
 """Number of particles in the plane from which "auto" selects the fast summation, which
 is faster there by measured time."""
 
-_FORCE_SETTINGS = ("fa", "ga", "gr", "repulsion_balance", "alignment_balance")
-"""Settings of particles that forces of a law name as their constants and balances."""
-
 SAVED_IF_CHANGED = {"saved": "if changed"}
 """Metadata of settings that saved settings contain only if they differ from their
 defaults: settings added after files had been written, which keep their names so."""
@@ -310,7 +307,8 @@ class ParticleSettings(StartSettings):
         used = {
             name for force in self.forces for name in (force.constant, force.balance)
         }
-        return tuple(name for name in _FORCE_SETTINGS if name not in used)
+        settings = (*forces.CONSTANTS, *forces.BALANCES)
+        return tuple(name for name in settings if name not in used)
 
     def _check_unused(self, name: str) -> None:
         """Raise SettingsError if a setting that the law does not use is not its

@@ -95,11 +95,8 @@ def setting_texts(
     if None not in values.get(PAIR_LIST, [None]) and form != "code":
         changed = [name for name in changed if name != "train_share"]  # of the list
     unused = [set(getattr(item, "unused_settings", ())) for item in settings]
-    symbols = {
-        name: word
-        for name, word in symbols.items()
-        if name in changed or not all(name in names for names in unused)
-    }
+    left_out = set.intersection(*unused) - set(changed)
+    symbols = {name: word for name, word in symbols.items() if name not in left_out}
     for name in dict.fromkeys([*symbols, *changed]):
         word = symbols.get(name) or SYMBOLS.get(name, name.replace("_", " "))
         if form == "code":

@@ -105,7 +105,8 @@ def count_interactions(pairs: np.ndarray, n: int, kind: str) -> int:
 
 
 def settings_with_law(law: tuple[Force, ...], **values: Any) -> ParticleSettings:
-    """Settings with a law, and those of the values that the law uses."""
+    """Settings with a law. Values of constants and balances that no force of the law
+    names are left at their defaults."""
     unused = ParticleSettings(law=law).unused_settings
     used = {name: value for name, value in values.items() if name not in unused}
     return ParticleSettings(law=law, **used)

@@ -206,10 +206,11 @@ def _with_descriptions(
         result = measure(analysis, trajectory)
         if not hasattr(result, "data_vars"):  # the command says what it must be
             return result
-        word, unit = trajectory_format.time_unit(trajectory)
-        times = {"unit_of_time": word, "unit": unit} if "step" in result.dims else {}
-        result = result.assign_attrs(times | result.attrs)
-        return trajectory_format.describe_variables(result)
+        if "step" in result.dims:
+            word, unit = trajectory_format.time_unit(trajectory)
+            times = {"unit_of_time": word, "unit": unit}
+            result = result.assign_attrs(times | result.attrs)
+        return trajectory_format.describe_variables(result.copy())
 
     return measure_and_describe
 

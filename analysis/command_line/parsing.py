@@ -41,7 +41,8 @@ from dynamics.forces import Force
 Options = TypeVar("Options")
 
 _OTHER_NAME = {"steps": "epochs", "epochs": "steps", "from": "start", "start": "from"}
-"""The option that another command has in its place; a command has at most one of them."""
+"""Options with the same purpose in different commands. A command has only one option of
+such a pair, and the error for the other one suggests it."""
 
 _KINDS: dict[Any, str] = {
     int: "a whole number",

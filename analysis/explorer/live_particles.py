@@ -259,8 +259,8 @@ class ParticlesPage(LivePage):
         self.player.request_frame()
 
     def setting_values(self) -> dict[str, Any]:
-        """The settings of the run and its seed; a law replaces CA's strengths, and
-        constants that it does not use."""
+        """The settings of the run and its seed. With a law other than CA's, the strengths
+        of CA's forces and the constants that the law does not use have their defaults."""
         values = super().setting_values()
         law = law_from_json(values["law"] or "[]")
         if law:

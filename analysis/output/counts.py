@@ -2,7 +2,7 @@
 
 
 def count_of(number: int, noun: str) -> str:
-    """A number with its noun in the singular or plural.
+    """A number and a noun, which is in the plural unless the number is 1.
 
     Examples
     --------

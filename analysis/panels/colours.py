@@ -228,16 +228,18 @@ def series_colours(n: int = 8) -> list[str]:
     return [series[place % len(series)] for place in range(n)]
 
 
+def system_colour(system: str) -> str:
+    """The colour of particles, or of networks."""
+    return colour("particles" if system == ParticleSettings.system else "network")
+
+
 def system_colours(systems: Sequence[str]) -> list[str]:
     """Colours of one or two trajectories by their systems: those of particles and of
     networks, or of two trajectories of the same kind two others."""
-    kinds = [
-        "particles" if system == ParticleSettings.system else "network"
-        for system in systems
-    ]
-    if len(set(kinds)) < 2:
+    result = [system_colour(system) for system in systems]
+    if len(set(result)) < 2:
         return [colour("first"), colour("second")]
-    return [colour(kind) for kind in kinds]
+    return result
 
 
 def named_colours(names: Sequence[str]) -> np.ndarray:

@@ -21,7 +21,8 @@ from analysis.plots.figure_files import in_style, new_panels
 def plot_audit(audit: xr.Dataset, name: str) -> Figure:
     """Draw the result of `audit_forces`: medians over runs with quartiles. name: that
     of the trajectory."""
-    title = f"{name}: force audit of {count_of(audit.sizes['run'], 'run')}, medians with quartiles"
+    runs = count_of(audit.sizes["run"], "run")
+    title = f"{name}: force audit of {runs}, medians with quartiles"
     in_planes = "plane_cosine" in audit
     widths = [2.0] * 4 if in_planes else [4 / 3] * 3
     names = figure_panels.AUDIT[: len(widths)]

@@ -235,17 +235,16 @@ def _draw_pair_sums(
     """Draw pair sums at places (pair, 2) with white edges, which the areas of a class
     contrast with on each background, and crosses on the wrong ones. size: area of a
     marker."""
-    white, black = "white", "black"
     thin = 0.12 * np.sqrt(size)  # points
     for of, area, faces, edges, width in (
-        (trained, 1.0, rgb[trained], white, 1),
-        (~trained, 1.1, white, white, 3),
-        (~trained, 0.8, white, rgb[~trained].tolist(), 2),
+        (trained, 1.0, rgb[trained], "white", 1),
+        (~trained, 1.1, "white", "white", 3),
+        (~trained, 0.8, "white", rgb[~trained].tolist(), 2),
     ):
         look: dict[str, Any] = {"c": faces, "edgecolors": edges, "zorder": 2}
         x, y = places[of].T
         axes.scatter(x, y, s=area * size, linewidths=width * thin, **look)
-    cross: dict[str, Any] = {"c": black, "marker": "x", "zorder": 3}
+    cross: dict[str, Any] = {"c": "black", "marker": "x", "zorder": 3}
     x, y = places[wrong].T
     axes.scatter(x, y, s=0.45 * size, linewidths=thin, **cross)
 
@@ -299,10 +298,9 @@ def draw_class_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
     """Draw the legend of pair sums into one axes, and the colours of the classes into
     the other."""
     n = settings.n
-    white = "white"
     looks: dict[str, Any] = {
-        "training pair": {"markeredgecolor": white},
-        "validation pair": {"markerfacecolor": white, "markeredgewidth": 1.5},
+        "training pair": {"markeredgecolor": "white"},
+        "validation pair": {"markerfacecolor": "white", "markeredgewidth": 1.5},
         "predicted wrongly": {"marker": "x", "color": colour("ink")},
     }
     if settings.train_pairs == settings.pairs:

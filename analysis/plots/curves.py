@@ -21,7 +21,8 @@ _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
 that coincide are all visible."""
 
 _WIDEST = 2.2
-"""Width of the widest of lines that may coincide, relative to that of the last."""
+"""Width of the first of several lines that may lie on each other, as a multiple of the
+width of the last one."""
 
 
 def metric_quartiles(trajectory: xr.Dataset, name: str) -> np.ndarray:
@@ -58,14 +59,14 @@ def in_units_of_time(result: xr.Dataset) -> xr.Dataset:
     its unit of time, see `time_label`."""
     unit = result.attrs.get("unit", 1.0)
     names = [name for name in ("step", "frame_step") if name in result.coords]
-    times = {name: (result[name] / unit).assign_attrs(is_time=True) for name in names}
+    times = {name: result[name] / unit for name in names}
     return result.assign_coords(times).assign_attrs(unit=1.0)
 
 
 def time_label(result: xr.Dataset) -> str:
-    """The unit of the coordinate `step` of a result, which is a time only after
-    `in_units_of_time`."""
-    is_time = result["step"].attrs.get("is_time", False)
+    """The unit of the coordinate `step` of a result: its unit of time after
+    `in_units_of_time`, before a step."""
+    is_time = result.attrs.get("unit", 1.0) == 1.0
     return times_of_frames(result)[1] if is_time else "step"
 
 
@@ -190,8 +191,8 @@ def largest_layers(sizes: np.ndarray) -> np.ndarray:
 
 
 def widths_of_coinciding(count: int) -> np.ndarray:
-    """Widths of lines that may coincide, relative to that of the last: those that are
-    drawn first are the widest, so that all are visible."""
+    """Widths of lines that may lie on each other, as multiples of the width of the last
+    one. The first one is the widest, so that its edges are seen beside the others."""
     return np.linspace(_WIDEST, 1, count) if count > 1 else np.ones(count)
 
 

@@ -49,7 +49,8 @@ _DASHED_FROM = 4
 apart."""
 
 _MANY_FRAMES = 300
-"""Number of frames above which the curves of splits are thinner."""
+"""If a run has more frames than this, the curves of training, test and unseen data are
+drawn with thinner lines."""
 
 
 @in_style

@@ -19,11 +19,11 @@ LEVELS = 20
 """Number of contours."""
 
 _MAP_WIDTH = 0.72
-"""Width of the map relative to that of a figure in one column."""
+"""Width of the map, as a fraction of the width of a figure in one column."""
 
 _BESIDE = 0.16
-"""Height of the title, the labels and the legend in inches, for each point of the size
-of text."""
+"""Height of the title, the labels and the legend together, in inches for each point of
+the size of text."""
 
 
 @in_style
@@ -34,8 +34,9 @@ def plot_landscape(result: xr.Dataset) -> Figure:
     figure.set_layout_engine("compressed")
     u, v = result["u"].values, result["v"].values
     width = figure.get_figwidth()
-    wanted = _MAP_WIDTH * width * np.ptp(v) / np.ptp(u) + _BESIDE * current_style().text
-    figure.set_figheight(min(wanted, figure.get_figheight()))
+    height = _MAP_WIDTH * width * np.ptp(v) / np.ptp(u)
+    height += _BESIDE * current_style().text
+    figure.set_figheight(min(height, figure.get_figheight()))
     size = 0.7 * current_style().text
     loss_name = loss_label(result.attrs["system"])
     loss = result["loss"].transpose("v", "u").values

@@ -22,7 +22,6 @@ from analysis.plots.figure_files import (
     new_panels,
 )
 from analysis.plots.symbols import typeset
-from dynamics.settings import ParticleSettings
 from dynamics.settings_text import MAIN_SETTINGS, SYMBOLS, TASKS
 
 if TYPE_CHECKING:
@@ -40,8 +39,8 @@ _LEAST_LOG_RANGE = 8
 as learning rates 0.001, 0.003 and 0.01."""
 
 _SHIFT = 0.008
-"""Distance between the points of neighbouring lines, as a fraction of the axis, so that
-bars do not cover each other."""
+"""Distance by which each line is moved to the right of the previous one, as a fraction of
+the axis, so that their intervals do not cover each other."""
 
 _SPLITS = ("train", "validation", "test", "unseen")
 
@@ -117,8 +116,7 @@ def _colour_of_measure(column: Column, system: str) -> str:
     split = column.name.partition("_")[0]
     if split in _SPLITS:
         return colours.colour(split)
-    of_particles = system == ParticleSettings.system
-    return colours.colour("particles" if of_particles else "network")
+    return colours.system_colour(system)
 
 
 # ----------------------------------------------------------------- maps of two settings
@@ -223,8 +221,8 @@ def _draw_line(
     name: str,
     shift: float,
 ) -> None:
-    """Draw a line with its intervals. shift: of its points, as a fraction of the
-    axis."""
+    """Draw the values of a measure with their intervals as a line. shift: distance by
+    which its points are moved to the right, as a fraction of the axis."""
     values = rows[along]
     style = {"fmt": "o-", "color": colour, "capsize": 3, "label": name}
     if isinstance(values.iloc[0], bool | str):

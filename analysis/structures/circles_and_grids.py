@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numba import prange
 
+from analysis.output.counts import count_of
 from analysis.statistics.division import ratio
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 from analysis.structures.embedding_arrays import (
@@ -297,10 +298,7 @@ def structure_label(embedding: np.ndarray) -> str:
 
 def format_structure(circle: bool, imperfections: int) -> str:
     """A structure in words. An embedding that is not a circle is not always a grid."""
-    return (
-        f"{structure_kind(circle)}, {imperfections}"
-        f" imperfection{'' if imperfections == 1 else 's'}"
-    )
+    return f"{structure_kind(circle)}, {count_of(imperfections, 'imperfection')}"
 
 
 # ---------------------------------------------------------------------------- summaries

@@ -51,8 +51,8 @@ NO_SCALARS = {
         if spec.dims != ("run", "step") and name not in METRICS
     ),
 }
-"""Names that a column of scalars cannot have in a trajectory, as they are reserved or
-those of variables with other dimensions."""
+"""Names that a scalar cannot have as a variable of a trajectory: reserved names, and
+names of variables that are arrays in each frame."""
 
 
 def collect_scalars(

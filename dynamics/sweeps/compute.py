@@ -35,8 +35,8 @@ def compute_tasks(
     tasks.
 
     among_others: leave out those that another process is writing."""
-    for task in missing[:1]:
-        existing_folder(task.path, "folder")
+    if missing:
+        existing_folder(missing[0].path, "folder")
     found = files - len(missing)
     done = found
     per_work = len(missing) / sum(map(work, missing)) if missing else 1.0

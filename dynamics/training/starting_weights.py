@@ -117,9 +117,10 @@ def weight_arrays(
             values = values[np.asarray(seeds)]
         else:
             found = f"{name} of shape {values.shape} in {path}"
+            sizes = ", ".join(map(str, ("seed", *shape)))
             allowed = (
-                f"shape {shape}, or {('seed', *shape)} with a row for each seed up to"
-                f" {max(seeds)}".replace("'", "")
+                f"shape {shape}, or ({sizes}) with a row for each seed up to"
+                f" {max(seeds)}"
             )
             raise SettingsError("start", found, allowed)
         with np.errstate(over="ignore"):

@@ -250,7 +250,8 @@ def test_equations_of_particles_are_not_those_of_another_system(call, walk, no_l
 
 
 LEFT_OUT = ("film", "paper", "verify")
-"""Commands that are left out: films have the panels of frames; the others simulate."""
+"""Commands that this test does not run: `film` draws the panels that `frame` draws, and
+the other commands simulate."""
 OPTIONS = {
     "compare": "cube.nc",
     "fate": "--copies 2 --frames 2",

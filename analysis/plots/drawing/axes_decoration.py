@@ -86,7 +86,8 @@ def _wrap_text(text: str, width: float) -> list[str]:
 
 
 def wrap_words(text: str, width: float, bold: bool = False) -> list[str]:
-    """A text in lines of a given width, in letters of height 1."""
+    """The lines of a text that is wrapped at a width. The width is a multiple of the font
+    size."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}".strip()
@@ -356,10 +357,11 @@ class _KeyEntry(NamedTuple):
 def figure_key_lines(
     panels: Sequence[Panel], kinds: Collection[str], width: float
 ) -> list[list[_KeyEntry]]:
-    """The class of each colour of a map and the meanings of marks and bars, in lines of
-    at most a width in layout pixels.
+    """The entries of the key below the panels, by lines: the classes of the colours of a
+    map, and what marks and bars mean.
 
-    kinds: kinds of the marked events."""
+    kinds: kinds of the marked events. width: largest width of a line, in layout
+    pixels."""
     lines: list[list[_KeyEntry]] = [[]]
     entries = [*_class_entries(panels), *_mark_entries(panels, kinds)]
     parts = [part for entry in entries for part in _split_bar(entry, width)]
@@ -371,7 +373,8 @@ def figure_key_lines(
 
 
 def _split_bar(entry: _KeyEntry, width: float) -> list[_KeyEntry]:
-    """An entry, or parts of a colour bar that is longer than a width."""
+    """An entry of the key. A colour bar that is wider than `width` is divided into several
+    entries."""
     if entry.width <= width:
         return [entry]
     cells = len(entry.names)
@@ -392,7 +395,8 @@ def draw_key_line(
     px: float,
     width: float,
 ) -> None:
-    """Draw a line of the key, with smaller letters if it is too long.
+    """Draw the entries of one line of the key. If they are too wide together, the font is
+    smaller.
 
     at: start of the line, in pixels from the bottom left of the figure; width: largest
     width, in layout pixels."""

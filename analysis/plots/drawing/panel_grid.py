@@ -216,7 +216,7 @@ class PanelGrid:
 
     @property
     def _heading_width(self) -> float:
-        """Width of a heading in layout pixels."""
+        """Width of the title above the panels of a run, in layout pixels."""
         return self.layout.block / self.layout.scale - RIGHT - 8
 
     def _heading_size(self, index: int) -> float:
@@ -243,7 +243,7 @@ class PanelGrid:
 
     @property
     def _key_width(self) -> float:
-        """Width of the key of a scene in layout pixels."""
+        """Width of the key (the legend below the panels) of a run, in layout pixels."""
         return self.layout.block / self.layout.scale - 24
 
     def _key_lines(self, panels: Sequence[Panel]) -> list[Any]:

@@ -121,8 +121,8 @@ class PaperFigure(NamedTuple):
 
 
 def draw_paper_figure(figure: PaperFigure, data: FigureData) -> DrawnFigure:
-    """Draw a figure, in the style `screen`. Raises TrajectoryError if the data do not
-    suffice."""
+    """Draw a figure of a paper in the style `screen`. Raises TrajectoryError if the runs
+    are too few or too short for it."""
     with style_in_use("screen"), rc_context(style_parameters()):
         drawn = figure.draw(data)
     return drawn._replace(about=drawn.about or settings_summary(*data.datasets))

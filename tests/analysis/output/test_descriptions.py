@@ -135,7 +135,7 @@ def assert_follows_cf(path):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Paths of files of every kind that the package writes."""
+    """Paths of files: one of each kind that the package writes."""
     folder = tmp_path_factory.mktemp("kinds")
     with contextlib.chdir(folder):
         write_every_kind()
@@ -199,7 +199,7 @@ for (name in names(file$var)) {
 
 @pytest.fixture(scope="module")
 def rscript():
-    """The command of R with its package ncdf4."""
+    """The path of the program Rscript, if R has the package ncdf4."""
     command = shutil.which("Rscript")
     if command is None:
         pytest.skip("R is not installed")
