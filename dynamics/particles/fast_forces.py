@@ -39,10 +39,10 @@ MIN_PAIRS_FOR_THREADS = 20_000
 """Number of pair sums from which several threads are faster; N = 200."""
 LEAST_BYTES = 2**24
 """Memory for few tokens."""
-BYTES_PER_PAIR = 260
-"""Memory for arrays over pair sums, measured up to N = 997."""
+BYTES_PER_PAIR = 440
+"""Memory for arrays over pair sums, measured up to N = 1997."""
 BYTES_PER_NODE = 20
-"""Memory for arrays over the nodes of a mesh, measured up to N = 997."""
+"""Memory for arrays over the nodes of a mesh, measured up to N = 1997."""
 
 
 def working_bytes(n: int, accuracy: float) -> int:

@@ -24,7 +24,11 @@ TOLERANCE = 1e-7
 
 
 def normalised(x):
-    return x / ((x**2).mean(dim=-1, keepdim=True).sqrt() + 1e-5)
+    square = (x**2).mean(dim=-1, keepdim=True)
+    # The gradient of the square root at 0 is infinite, that of x / (rms + 1e-5) is not.
+    is_zero = square == 0
+    rms = torch.where(is_zero, 0.0, torch.where(is_zero, 1.0, square).sqrt())
+    return x / (rms + 1e-5)
 
 
 def forward(weights, tokens):
