@@ -32,6 +32,10 @@ TABLE_NAMES = (
 )
 """Columns of the table."""
 
+_OF_LOSSES = ("loss", "sharpness", "rank")
+_WITHOUT_LOSS = ("force", "speed", "formation")
+"""Measures by default, of trajectories with a loss and without."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Overview(ModelAnalysis):
@@ -40,9 +44,10 @@ class Overview(ModelAnalysis):
     another analysis beside the trajectory if there is one, and computed otherwise."""
 
     selection: Selection = Selection(frames=40)
-    show: tuple[str, ...] = ("loss", "sharpness", "rank")
+    show: tuple[str, ...] = ()
     """Measures: loss, gradient, force, speed, llc, sharpness, noise_scale, rank,
-    formation, or a variable of the trajectory or of a result beside it."""
+    formation, or a variable of the trajectory or of a result beside it. Default: loss,
+    sharpness and rank; without a loss force, speed and formation."""
     run: int = 0
     """Index of the run that is drawn, among the selected runs."""
 
@@ -66,7 +71,8 @@ which both measures change; others have no correlation."""
         selected = self.selection.select_runs(trajectory)
         check_run_index("run", self.run, selected)
         frames = self.selection.frame_indices(trajectory).tolist()
-        return transitions.run_overview(selected, self.show, frames, functions)
+        show = self.show or (_OF_LOSSES if "loss" in trajectory else _WITHOUT_LOSS)
+        return transitions.run_overview(selected, show, frames, functions)
 
     def table(self, result: xr.Dataset) -> pd.DataFrame:
         rows = []
@@ -78,7 +84,8 @@ which both measures change; others have no correlation."""
         return output.make_table(rows)
 
     def panel_names(self) -> tuple[str, ...]:
-        return (*self.show, *figure_panels.OVERVIEW)
+        measures = self.show or (*_OF_LOSSES, *_WITHOUT_LOSS)
+        return (*measures, *figure_panels.OVERVIEW)
 
     def figure(self, result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
         return plots.plot_overview(result, self.run)

@@ -7,13 +7,12 @@ python -m sims.modular --weight-decay 1.0
 import dataclasses
 
 from analysis import plots, structures
-from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from analysis.panels import figure_panels
 from dynamics.settings import ModularSettings
 from dynamics.settings_text import describe_settings
 from sims import command_line
 from sims.command_line.ensemble_options import (
+    EndPictureOptions,
     EnsembleOptions,
     OriginOptions,
     branch_defaults,
@@ -22,7 +21,7 @@ from sims.command_line.ensemble_options import (
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(PictureOptions):
+class Options(EndPictureOptions):
     """Train transformers with constant attention on modular addition (CA sections 3 to
     5). Writes the trajectory, prints the row of table 1 together with the paper's
     values, and saves a picture of the embeddings and class maps of the networks."""
@@ -35,9 +34,6 @@ class Options(PictureOptions):
         default_factory=ensemble_options(ModularSettings)
     )
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
-
-    def names_of_panels(self) -> tuple[str, ...]:
-        return figure_panels.NONE
 
 
 DEFAULTS = branch_defaults(Options, ModularSettings.system)

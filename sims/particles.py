@@ -7,12 +7,11 @@ import dataclasses
 
 import dynamics
 from analysis import structures
-from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from analysis.panels import figure_panels
 from dynamics.settings import ParticleSettings
 from sims import command_line
 from sims.command_line.ensemble_options import (
+    EndPictureOptions,
     EnsembleOptions,
     OriginOptions,
     branch_defaults,
@@ -21,7 +20,7 @@ from sims.command_line.ensemble_options import (
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(PictureOptions):
+class Options(EndPictureOptions):
     """Simulate particles under clustering and alignment forces (CA section 6). Writes
     the trajectory, prints the row of table 2 together with the paper's values, and
     saves a picture of the final positions."""
@@ -33,9 +32,6 @@ class Options(PictureOptions):
         default_factory=ensemble_options(ParticleSettings)
     )
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
-
-    def names_of_panels(self) -> tuple[str, ...]:
-        return figure_panels.NONE
 
 
 DEFAULTS = branch_defaults(Options, ParticleSettings.system)

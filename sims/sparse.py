@@ -11,12 +11,15 @@ import functools
 from typing import ClassVar
 
 from analysis import clustering_heads, output, plots
-from analysis.command_line.options import PictureOptions, SparseOptions
+from analysis.command_line.options import SparseOptions
 from analysis.command_line.parsing import run_command
-from analysis.panels import figure_panels
 from dynamics.settings import SparseSettings
 from sims import command_line
-from sims.command_line.ensemble_options import EnsembleOptions, ensemble_options
+from sims.command_line.ensemble_options import (
+    EndPictureOptions,
+    EnsembleOptions,
+    ensemble_options,
+)
 from sims.command_line.weight_transfer import (
     SparseOriginOptions,
     transfer_defaults,
@@ -25,7 +28,7 @@ from sims.command_line.weight_transfer import (
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(PictureOptions):
+class Options(EndPictureOptions):
     """Train one-layer transformers on sparse modular addition (VC sections 2 to 5).
     Writes the trajectory, prints the fractions of successful runs, and saves a picture
     of losses and accuracies."""
@@ -44,9 +47,6 @@ class Options(PictureOptions):
         default_factory=ensemble_options(SparseSettings)
     )
     origin: SparseOriginOptions = dataclasses.field(default_factory=SparseOriginOptions)
-
-    def names_of_panels(self) -> tuple[str, ...]:
-        return figure_panels.NONE
 
 
 DEFAULTS = functools.partial(transfer_defaults, Options)

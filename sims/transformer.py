@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from analysis import clustering_heads, output, plots
-from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from analysis.panels import figure_panels
 from dynamics.settings import (
     TRANSFORMER_PRESETS,
     TransformerSettings,
@@ -22,6 +20,7 @@ from dynamics.settings import (
 )
 from sims import command_line
 from sims.command_line.ensemble_options import (
+    EndPictureOptions,
     EnsembleOptions,
     OriginOptions,
     branch_defaults,
@@ -34,7 +33,7 @@ PresetName = Literal["zhong", "nanda", "small"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(PictureOptions):
+class Options(EndPictureOptions):
     """Train transformers on modular addition or another binary operation (ZL, NA).
     Writes the trajectory, prints the fractions of runs that generalise, and saves a
     picture of losses, accuracies and embeddings."""
@@ -53,9 +52,6 @@ class Options(PictureOptions):
         default_factory=functools.partial(ensemble_options(TransformerSettings), runs=8)
     )
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
-
-    def names_of_panels(self) -> tuple[str, ...]:
-        return figure_panels.NONE
 
 
 def DEFAULTS(arguments: Sequence[str]) -> Options | None:

@@ -32,7 +32,7 @@ _MIN_PRINTED_PANEL, _MIN_COLUMN_PANEL = 220, 150
 column."""
 _MAX_HEIGHT = 240.0
 """Largest height in mm of a picture for one column."""
-_MAX_COLUMN_PANELS = 8
+_MAX_COLUMN_PANELS = 6
 """Panels that are drawn by default in one column, of one run or of two together."""
 _NETCDF_SIGNATURES = (b"\x89HDF", b"CDF")
 _FIGURE_PIXELS_PER_MAP_PIXEL = 1.25
@@ -138,7 +138,7 @@ def select_panels(
     """Names of the panels to draw, which all trajectories must have, and a note on
     panels that are not drawn.
 
-    Without the option --panels, these are the first `most` panels (default: 16, or 8
+    Without the option --panels, these are the first `most` panels (default: 16, or 6
     in one column), chosen from `default` if the trajectories have any of those, by
     default from the main panels of the first one's system and those of `also`. Raises
     SettingsError, TrajectoryError."""
@@ -148,16 +148,13 @@ def select_panels(
     common = tuple(
         name for name in first.panels if all(name in other.panels for other in others)
     )
-    draw_all = options.panels == (figure_panels.ALL,)
-    for name in () if draw_all else options.panels:
-        if name not in common:
-            raise SettingsError("panels", name, "one or more of " + ", ".join(common))
     if not common:
         raise SettingsError(
             "other", options.other, "a run that has panels in common with the first"
         )
+    figure_panels.check_names(options.panels, common)
     if options.panels:
-        return common if draw_all else options.panels, ""
+        return common if options.panels == (figure_panels.ALL,) else options.panels, ""
     drawn = [name for name in default if name in common]
     if not drawn:
         drawn = list(first.main_among(common))

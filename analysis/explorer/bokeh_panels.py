@@ -172,7 +172,8 @@ def _caption(panel: Panel) -> str:
         axes = axes[::-1]
     for layer in panel.layers:
         if isinstance(layer, Curves):
-            axes = [panel.x_label and f"by {panel.x_label}", "log" if panel.log else ""]
+            axes = [panel.x_label and f"by {panel.x_label}", panel.unit]
+            axes += ["log"] * panel.log
             named = [*zip(layer.names, layer.colours, strict=True)]
             named += [(span.name, span.colour) for span in panel.spans]
             swatches += [

@@ -28,7 +28,7 @@ from analysis.structures.circles_and_grids import (
 )
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.errors import TrajectoryError
-from dynamics.settings import SettingsError
+from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.schema import (
     DIVERGED,
     adds_numbers,
@@ -327,6 +327,7 @@ def curve_panel(
     log: bool,
     y: tuple[float, float] | None = None,
     note: str = "",
+    unit: str = "",
     explanation: str = "",
 ) -> Panel:
     """Quantities (curve, frame) over time; on a logarithmic axis zeros are drawn at the
@@ -357,6 +358,7 @@ def curve_panel(
         recorded.unit,
         equal=False,
         log=log,
+        unit=unit,
         note=notes,
         explanation=explanation,
     )
@@ -395,6 +397,12 @@ def metric_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     return panels
 
 
+def unit_of_loss(system: str) -> str:
+    """Unit of the loss of a system; none of a model from outside, where it is not
+    known."""
+    return "" if system == RecordedSettings.system else "nats"
+
+
 def _loss_panel(recorded: RecordedRun) -> Panel:
     values, splits = recorded.metric("loss", "split")
     return curve_panel(
@@ -404,6 +412,7 @@ def _loss_panel(recorded: RecordedRun) -> Panel:
         values,
         splits,
         log=True,
+        unit=unit_of_loss(recorded.data.attrs["system"]),
         explanation="The error that training reduces. Fast drops, jumps and plateaus are"
         " marked on the slider.",
     )

@@ -120,6 +120,7 @@ class Panel:
     y_label: str = ""
     equal: bool = True  # whether both axes have the same scale
     log: bool = False  # whether the y axis is logarithmic
+    unit: str = ""  # of the quantities of curves, if they have one
     origin: bool = False  # whether lines through the origin are drawn
     note: str = ""  # which axes are shown, and what colours and symbols mean
     explanation: str = ""  # what the panel shows, and what to look for
@@ -129,8 +130,9 @@ class Panel:
 
     @property
     def heading(self) -> str:
-        """The title, which says if the y axis is logarithmic."""
-        return f"{self.title} (log)" if self.log else self.title
+        """The title with the unit, which says if the y axis is logarithmic."""
+        words = ", ".join(filter(None, (self.unit, "log" if self.log else "")))
+        return f"{self.title} ({words})" if words else self.title
 
 
 class EventMark(NamedTuple):

@@ -326,7 +326,7 @@ class TransformerPanels(NetworkPanels):
                 for item in np.transpose(losses)
             ]
         )
-        names = ["restricted loss, all pairs", "excluded loss, training pairs"]
+        names = ["restricted, all pairs", "excluded, training pairs"]
         few = "" if len(every) == len(losses) else f"in {len(losses)} frames"
         title = "loss of parts"
         return curve_panel(
@@ -337,6 +337,7 @@ class TransformerPanels(NetworkPanels):
             names,
             log=True,
             note=join_notes("of the logits", few),
+            unit="nats",
             explanation="The loss with only the part of the logits that adds by circles,"
             " or without it: it tells the rule from what is known by heart.",
         )

@@ -11,9 +11,8 @@ from matplotlib.lines import Line2D
 
 from analysis.output.counts import count_of
 from analysis.panels.colours import MAX_NAMED_LAYERS, named_colours
-from analysis.panels.common_panels import evenly_spaced_indices
+from analysis.panels.common_panels import evenly_spaced_indices, unit_of_loss
 from analysis.statistics.survival import SurvivalCurve
-from dynamics.settings import RecordedSettings
 from dynamics.trajectory.diverged import count_diverged, count_stopped, mask_diverged
 
 _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
@@ -42,9 +41,9 @@ def metric_quartiles(trajectory: xr.Dataset, name: str) -> np.ndarray:
 
 
 def loss_label(system: str) -> str:
-    """The name of the loss of a system with its unit, which that of a model from outside
-    is not known to have."""
-    return "loss" if system == RecordedSettings.system else "loss (nats)"
+    """The name of the loss of a system with its unit, if it is known."""
+    unit = unit_of_loss(system)
+    return f"loss ({unit})" if unit else "loss"
 
 
 def times_of_frames(result: xr.Dataset) -> tuple[np.ndarray, str]:

@@ -388,11 +388,15 @@ def check_variable_recorded(trajectory: xr.Dataset, name: str) -> None:
     the variable `name`."""
     if name in trajectory:
         return
-    if trajectory.attrs.get("system") != RecordedSettings.system:
-        raise TrajectoryError(
-            f"variable {name}: missing; a run recorded with record=metrics contains no"
-            " weights"
+    system = trajectory.attrs.get("system")
+    if system != RecordedSettings.system:
+        only_metrics = trajectory.attrs.get("record") == "metrics"
+        reason = (
+            "a run recorded with record=metrics contains no weights"
+            if only_metrics and name not in ("loss", "accuracy")
+            else f"trajectories of {system} do not have it"
         )
+        raise TrajectoryError(f"variable {name}: missing; {reason}")
     how = {
         "embedding": "dynamics.record and sims.collect take the name of the embedding",
         "loss": "pass loss=... to recording.step, or evaluate=... to dynamics.record",

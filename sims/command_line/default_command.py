@@ -16,6 +16,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.settings import Settings, SettingsError
 from sims import command_line
 from sims.command_line.ensemble_options import (
+    EndPictureOptions,
     EnsembleOptions,
     OriginOptions,
     branch_defaults,
@@ -41,7 +42,7 @@ def system_options(settings: type[Settings]) -> Any:
             ("ensemble", ensemble, dataclasses.field(default_factory=ensemble)),
             ("origin", OriginOptions, dataclasses.field(default_factory=OriginOptions)),
         ],
-        bases=(PictureOptions,),
+        bases=(EndPictureOptions,),
         frozen=True,
     )
     options.__doc__ = docstring_summary(settings)

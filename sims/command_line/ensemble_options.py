@@ -1,5 +1,5 @@
-"""Options that the simulation commands share: size of the ensemble, and the run to
-continue from."""
+"""Options that the simulation commands share: size of the ensemble, the run to continue
+from, and the picture of the ends of the runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any, Literal, TypeVar
 import tyro
 
 from analysis.command_line.help_texts import field_descriptions
+from analysis.command_line.options import PictureOptions
+from analysis.panels import figure_panels
 from dynamics.pair_lists import FIELD as PAIR_LIST
 from dynamics.settings import EnsembleArguments, Settings
 from dynamics.settings_checks import check_settings_class
@@ -18,6 +20,14 @@ from dynamics.system import SYSTEM_KINDS
 from sims import command_line
 
 Options = TypeVar("Options")
+
+
+@dataclasses.dataclass(frozen=True)
+class EndPictureOptions(PictureOptions):
+    """The table of the runs and their picture, which has no panels to choose from."""
+
+    def names_of_panels(self) -> tuple[str, ...]:
+        return figure_panels.NONE
 
 
 @dataclasses.dataclass(frozen=True)

@@ -173,7 +173,7 @@ MESSAGES = [
     ),
     (
         "analysis.frame m.nc --panels embedding",
-        "--panels: found embedding, allowed is one or more of loss",
+        "--panels: found embedding, allowed is all, or one or more of loss",
     ),
     (
         "analysis.sparsity s.nc --step 3",

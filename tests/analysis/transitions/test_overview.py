@@ -82,3 +82,12 @@ def test_runs_in_which_a_measure_is_constant_have_no_correlation(runs, constant)
     nothing = lagged_correlation(first, 0 * second)
     assert (nothing.runs == 0).all()
     assert np.isnan([nothing.chance, nothing.p_value]).all()
+
+
+def test_particles_have_measures_by_default(output_of, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    particles = dynamics.simulate(dynamics.ParticleSettings(n=5), runs=3, steps=30)
+    dynamics.save_trajectory(particles, "p.nc")
+    text = output_of("analysis.overview", "p.nc")
+    for pair in ("force, speed", "force, formation", "speed, formation"):
+        assert pair in text
