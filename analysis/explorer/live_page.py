@@ -70,9 +70,9 @@ class LivePage:
         leading = [self.widgets[name] for name in self.leading_settings]
         others = [control for control in controls if control not in leading]
         self.layout = Row(
-            Column(*leading, css_classes=["leading"]),
-            Column(*others, css_classes=["others"]),
-            Column(*figures, css_classes=["figures"]),
+            Column(*leading, css_classes=["leading"], **wide),
+            Column(*others, css_classes=["others"], **wide),
+            Column(*figures, css_classes=["figures"], **wide),
             stylesheets=[style_sheet("live")],
             **wide,
         )

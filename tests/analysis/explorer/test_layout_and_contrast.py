@@ -59,6 +59,22 @@ def test_the_alignment_of_the_story_is_on_a_phones_screen(explorer, chromium_pag
         assert bottom(part) <= PHONE["height"], name
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("tab", LIVE_TABS)
+def test_the_pictures_of_a_live_tab_fill_the_window(
+    explorer, chromium_page, tab, width
+):
+    chromium_page.set_viewport_size({"width": width, "height": 900})
+    open_page(chromium_page, f"{explorer.address}?tab={tab}")
+    pictures = chromium_page.locator("canvas:visible")
+    pictures.first.wait_for()
+    boxes = [picture.bounding_box() for picture in pictures.all()]
+    right = max(box["x"] + box["width"] for box in boxes)
+    assert width - 40 < right <= width
+    lefts = {round(box["x"]) for box in boxes}
+    assert (len(lefts) == 1) == (width < 500)
+
+
 @pytest.mark.parametrize(
     "tab",
     [
