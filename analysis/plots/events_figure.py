@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
 from analysis.plots.curves import (
     draw_layer_names,
@@ -78,8 +79,8 @@ def _example_runs(result: xr.Dataset) -> list[int]:
 
 
 def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) -> None:
-    """Draw the scalar of a run; bands for drops, rises (coloured) and plateaus (grey),
-    triangles for spikes."""
+    """Draw the scalar of a run; bands for drops, rises (coloured; pale if initial, which
+    are not counted) and plateaus (grey), triangles for spikes."""
     unit = result.attrs["unit"]
     steps = values["step"].values / unit
     axes.plot(steps, values.values[run], color=colours.colour("ink"), zorder=3)
@@ -104,15 +105,17 @@ def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) ->
                 label=kind,
             )
         else:
+            initial = bool(result["event_initial"][event])
             axes.axvspan(
                 begin,
                 end,
                 color=colours.colour(kind),
-                alpha=colours.BAND_OPACITY,
+                alpha=colours.BAND_OPACITY / (3 if initial else 1),
                 linewidth=0,
-                label=_CHANGES[kind],
+                label=f"initial {kind}" if initial else _CHANGES[kind],
             )
-            axes.axvline(middle, color=colours.colour(kind))
+            if not initial:
+                axes.axvline(middle, color=colours.colour(kind))
     axes.set_xlim(steps[0], steps[-1])
 
 
@@ -143,11 +146,11 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
     """Draw the time of the second drop against that of the first."""
     first, second = (result["middle"].values / result.attrs["unit"]).T
     successful = result["successful"].values
-    others = "other runs" if successful.any() else ""
-    for members, colour, label in (
-        (~successful, "failed", others),
-        (successful, "successful", "accuracy above .98"),
-    ):
+    groups = [(~successful, "failed", "other runs")]
+    groups += [(successful, "successful", "accuracy above .98")]
+    if not successful.any():
+        groups = [(~successful, "ink", "")]
+    for members, colour, label in groups:
         both = members & np.isfinite(second)
         if both.any():
             axes.plot(
@@ -168,10 +171,9 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
             zorder=4,
             backgroundcolor=colours.colour("background"),
         )
-    top = (
-        1.05 * np.nanmax([np.nanmax(second, initial=0), np.nanmax(first, initial=0)])
-        or 1.0
-    )
+    both = np.isfinite(second)
+    times = second[both] if both.any() else first  # the second is the later one
+    top = 1.05 * np.nanmax(times, initial=0) or 1.0
     axes.plot([0, top], [0, top], color=colours.colour("faint"), linewidth=0.8)
     axes.set(
         xlabel=f"first drop, {unit}",
@@ -194,16 +196,19 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
     drawn = largest_layers(speed.median(["run", "phase"]).values)
     names = colours.layer_labels(result["layer"].values.tolist())
     layers = result["layer"].values[drawn].tolist()
+    highest = 1.0
+    second_too = (speed.sel(phase="second") > 0).any()
     for place, (drop, colour) in enumerate(
         zip(("first", "second"), colours.series_colours(2), strict=True)
     ):
+        count = int((speed.sel(phase=drop) > 0).any("layer").sum())
         medians = []
         for layer in layers:
             ratios = speed.sel(phase=drop, layer=layer).values
             medians.append(median_interval(ratios[np.isfinite(ratios) & (ratios > 0)]))
         indices = [index for index, median in enumerate(medians) if median.value > 0]
         if indices:
-            x = np.array(indices) + 0.24 * (place - 0.5)
+            x = np.array(indices) + 0.24 * (place - 0.5) * second_too.item()
             positive = [medians[index] for index in indices]
             draw_intervals(
                 axes,
@@ -212,8 +217,10 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
                 fmt="o",
                 color=colour,
                 capsize=3,
-                label=f"{drop} drop",
+                label=f"{drop} drop of {count_of(count, 'run')}",
             )
+            bounds = [[median.value, median.high] for median in positive]
+            highest = max(highest, float(np.nanmax(bounds)))
     axes.axhline(1, color=colours.colour("faint"), linewidth=0.8)
     of_all = (
         ""
@@ -224,7 +231,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
         "speed of the weights in a drop over that before it,"
         f" {describe_reported_runs(result)}{of_all}"
     )
-    axes.set(ylim=(0, None), ylabel="speed ratio", title=title)
+    axes.set(ylim=(0, 1.08 * highest), ylabel="speed ratio", title=title)
     draw_layer_names(axes, [names[place] for place in drawn], 35)
     axes.set_xlim(-0.5, len(layers) - 0.5)
     if axes.get_legend_handles_labels()[0]:
