@@ -1,7 +1,7 @@
 """Figure of gradient norms: one run as in VC figures 15 and 16, and all runs compared
 with chance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,9 @@ _EVENT_LINES = {
     "escape": ("-", "departure"),
 }
 
+_SCALES = ("log", "linear")
+"""Panels of the norms."""
+
 _DASHED_FROM = 4
 """The layer from which lines are dashed, so that more than this number can be told
 apart."""
@@ -76,20 +79,27 @@ def plot_gradient_norms(
         runs += f"; the {len(drawn)} largest of {layers} layers"
     what = "force" if "loss" not in trajectory else "gradient"
     title = f"Norm of the {what}: {trajectory.attrs['system']}, {runs}"
-    figure, panels = new_panels(
-        [1] * 4 + [4 / 3] * 3, title, 1.2, figure_panels.GRADIENTS
-    )
-    events = _plot_run(panels[:4], trajectory, run, config)
-    entries = {**legend_entries(figure, panels[2:4]), **events}
-    lower = panels[4:]
-    for axes, kind in zip(lower, result["kind"].values, strict=False):
-        _plot_fractions(axes, result.sel(kind=kind), str(kind))
+    absent = {"accuracy"} - set(trajectory)
     if result.sizes["kind"] == 1:
-        lower[1].set_axis_off()
-    _plot_correlations(lower[2], result)
-    for axes in (panels[0], lower[0], lower[2]):
-        if axes.get_legend_handles_labels()[1]:
-            axes.legend()
+        absent.add("spikes")
+    names = [name for name in figure_panels.GRADIENTS if name not in absent]
+    of_run = names.index("linear") + 1
+    of_all = len(names) - of_run
+    widths = [4 / of_run] * of_run + [4 / of_all] * of_all
+    figure, axes_list = new_panels(widths, title, 1.2, names)
+    panels = dict(zip(names, axes_list, strict=True))
+    events = _plot_run(panels, trajectory, run, config)
+    entries = {
+        **legend_entries(figure, [panels["log"], panels["linear"]]),
+        **events,
+    }
+    for name, kind in zip(("drops", "spikes"), result["kind"].values, strict=False):
+        _plot_fractions(panels[name], result.sel(kind=kind), str(kind))
+    particles = "loss" not in trajectory
+    _plot_correlations(panels["correlations"], result, particles)
+    for name in ("loss", "drops", "correlations"):
+        if panels[name].get_legend_handles_labels()[1]:
+            panels[name].legend()
     draw_legend(figure, entries)
     return figure
 
@@ -100,8 +110,10 @@ def plot_run_norms(
 ) -> Figure:
     """The panels of `plot_gradient_norms` that show one run."""
     trajectory, _ = _name_largest_layers(trajectory, run)
-    figure, panels = new_panels([2] * 4, height=1.2)
-    events = _plot_run(panels, trajectory, run, config)
+    names = ["loss", *(["accuracy"] if "accuracy" in trajectory else []), *_SCALES]
+    figure, panels = new_panels([2] * len(names), height=1.2)
+    named = dict(zip(names, panels, strict=True))
+    events = _plot_run(named, trajectory, run, config)
     draw_legend(figure, {**legend_entries(figure), **events})
     return figure
 
@@ -118,72 +130,77 @@ def _name_largest_layers(
 
 
 def _plot_run(
-    panels: Sequence[Axes], trajectory: xr.Dataset, run: int, config: DetectionConfig
+    panels: Mapping[str, Axes],
+    trajectory: xr.Dataset,
+    run: int,
+    config: DetectionConfig,
 ) -> dict[str, Any]:
     """Draw the loss, the accuracy and the norms of a run with the events of its loss;
-    return the entries of the legend for the events."""
+    return the entries of the legend for the events. panels: by name; others than these
+    are not drawn in."""
     one = trajectory.isel(run=run)
     series = loss_and_norm_series(trajectory.isel(run=[run]), config)[0]
     falling = series.falling
     time = series.time
     clock = frame_clock(trajectory)
     with_loss = "loss" in trajectory
-    if with_loss:
-        _plot_metrics(panels[0], panels[1], one, time)
-    else:
-        panels[0].plot(time, -falling, color=colours.colour("ink"))
-        panels[0].set_title("distance from the start")
-        panels[1].set_axis_off()
-    for axes, scale in ((panels[2], "log"), (panels[3], "linear")):
-        _plot_norms(axes, one, time, scale, config)
+    drawn = [panels[name] for name in ("loss", "accuracy", *_SCALES) if name in panels]
+    for name in {"loss", "accuracy"} & set(panels):
+        if with_loss:
+            _plot_metric(panels[name], one, name, time)
+    if not with_loss:
+        panels["loss"].plot(time, -falling, color=colours.colour("ink"))
+        panels["loss"].set(title="distance from the start", ylabel="distance")
+    peaks = 0
+    for scale in _SCALES:
+        axes = panels[scale]
+        peaks = _plot_norms(axes, one, time, scale, config)
         title = (
             f"norm of the {'gradient' if with_loss else 'force'}, running median,"
             f" {scale}"
         )
         axes.set(title=title, ylabel="norm")
-    visible = [axes for axes in panels if axes.axison]
     marked = (
-        _mark_events(visible, falling, not with_loss, time, series.detection)
+        _mark_events(drawn, falling, not with_loss, time, series.detection)
         if len(falling) > 1
         else {}
     )
-    peak = Line2D([], [], color=colours.colour("muted"), marker="o", linestyle="none")
-    marked["peak of a norm"] = peak
-    for axes in visible:
+    if peaks:
+        muted = colours.colour("muted")
+        peak = Line2D([], [], color=muted, marker="o", linestyle="none")
+        marked["peak of a norm"] = peak
+    for axes in drawn:
         axes.set_xlabel(clock)
         if len(time):
             axes.set_xlim(time[0], max(time[-1], time[0] + 1))
     return marked
 
 
-def _plot_metrics(
-    losses: Axes, accuracies: Axes, one: xr.Dataset, time: np.ndarray
-) -> None:
-    for axes, name in ((losses, "loss"), (accuracies, "accuracy")):
-        if name not in one:
-            axes.set_axis_off()
-            continue
-        label = loss_label(one.attrs["system"]) if name == "loss" else name
-        axes.set(title=name, ylabel=label)
-        splits = one["split"].values.astype(str).tolist()
-        for split, colour in zip(splits, colours.named_colours(splits), strict=True):
-            values = one[name].sel(split=split).values[: len(time)]
-            (line,) = axes.plot(
-                time, values, color=colour, marker=_line_marker(time), label=split
-            )
-            if len(time) > _MANY_FRAMES:
-                line.set_linewidth(0.5 * line.get_linewidth())
-            set_width_of_split(line, split)
-    accuracies.set_ylim(-0.03, 1.03)
+def _plot_metric(axes: Axes, one: xr.Dataset, name: str, time: np.ndarray) -> None:
+    """Draw the loss or the accuracy of a run, of each split."""
+    label = loss_label(one.attrs["system"]) if name == "loss" else name
+    axes.set(title=name, ylabel=label)
+    splits = one["split"].values.astype(str).tolist()
+    for split, colour in zip(splits, colours.named_colours(splits), strict=True):
+        values = one[name].sel(split=split).values[: len(time)]
+        (line,) = axes.plot(
+            time, values, color=colour, marker=_line_marker(time), label=split
+        )
+        if len(time) > _MANY_FRAMES:
+            line.set_linewidth(0.5 * line.get_linewidth())
+        set_width_of_split(line, split)
+    if name == "accuracy":
+        axes.set_ylim(-0.03, 1.03)
 
 
 def _plot_norms(
     axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, config: DetectionConfig
-) -> None:
+) -> int:
     """Draw the norm of each layer (thin), its running median over a window, and dots at
-    its peaks."""
+    its peaks; return the number of these."""
     if not len(time):
-        return
+        return 0
+    peaks = 0
     norms = (
         one["gradient_norm"]
         .transpose("layer", "step")
@@ -211,6 +228,7 @@ def _plot_norms(
             label=layer,
         )
         at = find_norm_peaks(norm, config).frame
+        peaks += len(at)
         dots: dict[str, Any] = {
             "markeredgecolor": colours.colour("background"),
             "markeredgewidth": 0.4,
@@ -220,6 +238,7 @@ def _plot_norms(
         axes.set_ylim(bottom=0)
     elif (norms > 0).any():
         axes.set_yscale("log")
+    return peaks
 
 
 def _looks_of_layers(data: xr.Dataset) -> dict[str, dict[str, Any]]:
@@ -262,7 +281,8 @@ def _mark_events(
             for axes in panels:
                 axes.axvline(at, zorder=0, **look)
         times = "once" if len(events) == 1 else f"{len(events)} times"
-        result[f"{label}, {times}"] = Line2D([], [], **look)
+        if events:
+            result[f"{label}, {times}"] = Line2D([], [], **look)
     return result
 
 
@@ -304,9 +324,10 @@ def _plot_fractions(axes: Axes, result: xr.Dataset, kind: str) -> None:
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=muted)
 
 
-def _plot_correlations(axes: Axes, result: xr.Dataset) -> None:
+def _plot_correlations(axes: Axes, result: xr.Dataset, particles: bool) -> None:
     """Draw the mean correlation of each layer by lag, and the mean size of the largest
-    correlation by chance."""
+    correlation by chance. particles: whether it is that with the distance from the
+    start."""
     for layer, look in _looks_of_layers(result).items():
         at_lag = result["correlation_at_lag"].sel(layer=layer)
         axes.plot(result["frames"], at_lag, **look)
@@ -337,5 +358,6 @@ def _plot_correlations(axes: Axes, result: xr.Dataset) -> None:
     axes.set(
         xlabel="lag of the norm, frames",
         ylabel="rank correlation",
-        title="mean rank correlation of norm and decrease of the loss",
+        title="mean rank correlation of norm and "
+        + ("increase of the distance" if particles else "decrease of the loss"),
     )
