@@ -4,6 +4,7 @@ one run."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -51,12 +52,13 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
         1 + len(results)
     )
     fields = [onsets] + [frequencies] * len(results)
-    drawn, panels = new_panels(widths, names=[*names, *fields])
+    drawn, panels = new_panels(widths, height=1.2, names=[*names, *fields])
     for panel, name in zip(panels, names, strict=False):
         _plot_measure(panel, results, name)
     rest = panels[len(names) :]
     _plot_fractions(rest[0], results)
-    entries = legend_entries(drawn)
+    rest[0].legend()
+    entries = legend_entries(drawn, panels[: len(names)])
     entries["1 in 100 by chance"] = Line2D(
         [], [], color=colours.colour("muted"), linestyle=":"
     )
@@ -64,6 +66,8 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
     for panel, result in zip(rest[1:], results, strict=True):
         mesh = _plot_frequencies(panel, result, run)
     rest[-1].figure.colorbar(mesh, ax=rest[-1], label="fraction of the power")
+    for panel in panels:
+        panel.xaxis.set_major_formatter("{x:g}")
     return drawn
 
 
@@ -127,6 +131,7 @@ def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) ->
         xlim=(0, 1),
         ylim=(0, None),
         xlabel="normalised time",
+        xticks=(0, 0.5, 1),
         ylabel=_PANELS[name],
         title=STRUCTURE_MEASURES[name],
     )
@@ -154,15 +159,18 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
                 low, high = (
                     np.append(values, values[-1]) for values in (meier.low, meier.high)
                 )
+                look: dict[str, Any] = {"facecolor": colour, "alpha": 0.12}
+                if style != "-":
+                    look = {"facecolor": "none", "edgecolor": colour, "alpha": 0.25}
+                    look["hatch"] = "////"
                 panel.fill_between(
                     x,
                     1 - low,
                     1 - high,
                     step="post",
-                    color=colour,
-                    alpha=0.12,
                     linewidth=0,
                     label="95%, structure" if label else None,
+                    **look,
                 )
     title = "runs in which each has formed"
     if len(results) > 1:
@@ -171,6 +179,7 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
         xlim=(0, 1),
         ylim=(0, 1.02),
         xlabel="normalised time",
+        xticks=(0, 0.5, 1),
         ylabel="fraction of runs",
         title=title,
     )
@@ -193,6 +202,7 @@ def _plot_frequencies(panel: Axes, item: FormationResult, run: int) -> QuadMesh:
     panel.set(
         xlim=(0, 1),
         xlabel="normalised time",
+        xticks=(0, 0.5, 1),
         ylabel="frequency k of $Z_N$",
         title=f"{item.name}, seed {int(result['seed'])}: {kind} at the end",
     )

@@ -24,6 +24,8 @@ _CHANGE_LABELS = {
 }
 
 _MAX_EXAMPLES = 3
+_LIMITS_OF_RISE = (-0.6, 1.6)
+"""Remaining fractions of the rise beyond these are drawn at them."""
 
 
 @in_style
@@ -144,6 +146,8 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
     there = [cause for cause in SPIKE_CAUSES if (causes == cause).any()]
     generator = np.random.default_rng(0)  # for horizontal positions only
     applicable = smooth_norm_applies(result).any()
+    low, high = _LIMITS_OF_RISE
+    limited = False
     changes = [name for name in STEP_CHANGES if name != "smooth" or applicable]
     for place, change in enumerate(changes):
         for beside, cause in enumerate(there):
@@ -151,6 +155,7 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
                 (change != "smooth") | smooth_norm_applies(result)
             )
             values = result[f"remaining_{change}"].values[selected]
+            limited |= bool(((values < low) | (values > high)).any())
             x = (
                 place
                 + 0.26 * (beside - (len(there) - 1) / 2)
@@ -158,7 +163,7 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
             )
             axes.plot(
                 x,
-                np.clip(values, -0.6, 1.6),
+                np.clip(values, low, high),
                 ".",
                 color=_cause_colours()[cause],
                 alpha=0.6,
@@ -172,7 +177,9 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
         [_CHANGE_LABELS.get(change, change) for change in changes],
     )
     axes.set(
-        ylabel="fraction of the rise, clipped",
+        ylabel=f"fraction of the rise, within {low} and {high}"
+        if limited
+        else "fraction of the rise",
         title="rise that remains after a change of the step",
     )
     if there:
@@ -184,13 +191,13 @@ def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
     they may flip."""
     bins = np.logspace(-3, 1, 41)
     input_colour, xi_colour = colours.series_colours()[6:]
-    for name, colour, label in (
-        ("input_ratio", input_colour, "$E + P$"),
-        ("xi_ratio", xi_colour, "ξ"),
-    ):
-        values = result[name].values
-        values = np.clip(values[np.isfinite(values)], 1e-3, 10)
-        axes.hist(values, bins=bins.tolist(), color=colour, alpha=0.6, label=label)
+    ratios = [result[name].values for name in ("input_ratio", "xi_ratio")]
+    axes.hist(
+        [np.clip(values[np.isfinite(values)], 1e-3, 10) for values in ratios],
+        bins=bins.tolist(),
+        color=[input_colour, xi_colour],
+        label=["$E + P$", "ξ"],
+    )
     axes.axvline(1, color=colours.colour("muted"), linestyle="--")
     axes.set(
         xscale="log",
@@ -200,4 +207,5 @@ def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
     )
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.legend()
