@@ -75,8 +75,11 @@ def selected_step(trajectory: xr.Dataset, selection: Selection) -> int:
         return int(trajectory["step"][-1])
     selected = selection.apply(trajectory)["step"].values
     if len(selected) > 1:
-        steps = " ".join(map(str, selected))
-        raise SettingsError("at", steps, "one recorded step")
+        options = {"at": selection.at, "every": selection.every}
+        name = next((name for name, value in options.items() if value), "frames")
+        value = " ".join(map(str, selection.at)) or selection.every or selection.frames
+        allowed = f"what selects one recorded step, such as at={selected[-1]}"
+        raise SettingsError(name, value, allowed)
     return int(selected[0])
 
 
