@@ -252,7 +252,7 @@ class TransformerPanels(NetworkPanels):
         image = Image(
             "correct_logits", low, high, names, names, values=self.correct_logits
         )
-        x, y = ("a - b", "a + b") if self.by_difference else ("b", "a")
+        x, y = ("a \N{MINUS SIGN} b", "a + b") if self.by_difference else ("b", "a")
         return self._image_panel(
             "correct_logits",
             "correct logit",

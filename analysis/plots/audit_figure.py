@@ -13,7 +13,11 @@ from matplotlib.figure import Figure
 from analysis.forces.law_words import law_words
 from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
-from analysis.plots.curves import plot_quartile_band, times_of_frames
+from analysis.plots.curves import (
+    plot_quartile_band,
+    set_early_time_axis,
+    times_of_frames,
+)
 from analysis.plots.figure_files import in_style, new_panels
 
 
@@ -66,7 +70,12 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
     for field, colour in zip(audit["field"].values, several, strict=True):
         label = str(field).replace("_", " ")
         plot_quartile_band(
-            panels[2], step, part["weight"].sel(field=field), colour, label
+            panels[2],
+            step,
+            part["weight"].sel(field=field),
+            colour,
+            label,
+            linestyle="--" if label.startswith("unlike") else "-",
         )
     panels[2].set(title="weight of each field in the fit", ylabel="weight")
     for panel in panels:
@@ -99,9 +108,7 @@ def _plot_planes(panel: Axes, audit: xr.Dataset) -> None:
 def _decorate(panel: Axes, step: np.ndarray, unit: str) -> None:
     """Draw the zero line, the axis of time and the legend."""
     panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
-    panel.set_xscale("symlog", linthresh=max(1, step[1] if len(step) > 1 else 1))
-    panel.set_xlabel(unit)
-    panel.set_xlim(0, max(step[-1], 1))
+    set_early_time_axis(panel, step, unit)
     if labels := panel.get_legend_handles_labels()[1]:
         columns = 1 + (len(labels) > 3)
         panel.legend(ncols=columns)

@@ -13,7 +13,12 @@ from analysis.clustering_heads.invariances import counting_attention, largest_le
 from analysis.clustering_heads.labels import CIRCUIT_LABELS, LabelThresholds
 from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
-from analysis.plots.figure_files import draw_legend, in_style, new_panels
+from analysis.plots.figure_files import (
+    annotate_panel,
+    draw_legend,
+    in_style,
+    new_panels,
+)
 from analysis.statistics.intervals import binomial_interval
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 
@@ -203,7 +208,7 @@ def _draw_phases(axes: Axes, result: xr.Dataset) -> None:
         [first, last],
         color=colours.colour("muted"),
         linewidth=0.8,
-        zorder=0,
+        zorder=1,
         label="at the same time",
     )
     axes.set(
@@ -215,4 +220,6 @@ def _draw_phases(axes: Axes, result: xr.Dataset) -> None:
         ylabel="epoch of separation by the MLP",
     )
     number = int(np.isfinite(x + y).sum())
+    if not number:
+        annotate_panel(axes, "no run is successful")
     axes.set_title(f"learning phases, {count_of(number, 'successful run')}")

@@ -44,7 +44,13 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
     figure, panels = new_panels(widths, names=names_of_panels)
     _plot_structures(panels[0], panels[1], comparison)
     _plot_shape_distances(panels[2], comparison)
-    _plot_curve(panels[3], comparison, "speed", "speed of the embedding", "speed")
+    _plot_curve(
+        panels[3],
+        comparison,
+        "speed",
+        "speed of the embedding",
+        "speed (per step or epoch)",
+    )
     _plot_curve(
         panels[4],
         comparison,
@@ -71,6 +77,12 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
                 {name: str(name)[6:] for name in (*audit.variables, "audit_run")}
             ),
         )
+        side = _SIDES.index(comparison.attrs["audited"])
+        system = _systems(comparison)[side]
+        one = (
+            system if system not in _systems(comparison)[:side] else f"second {system}"
+        )
+        panels[6].set_title(f"{one}: {panels[6].get_title()}")
     lines = [Line2D([], [], color=colour) for colour in _side_colours(comparison)]
     sides = dict(zip(_numbered(names), lines, strict=True))
     between = legend_entries(figure, panels[2:3])

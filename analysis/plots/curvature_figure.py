@@ -20,8 +20,8 @@ from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILI
 from analysis.output.counts import count_of
 from analysis.panels import colours
 from analysis.panels.colours import colour
-from analysis.plots.curves import in_units_of_time, time_label
-from analysis.plots.figure_files import in_style, new_panels
+from analysis.plots.curves import in_units_of_time, log_limits, time_label
+from analysis.plots.figure_files import annotate_panel, in_style, new_panels
 from analysis.statistics.intervals import (
     Interval,
     binomial_interval,
@@ -90,7 +90,9 @@ def _extremes(panel: Axes, result: xr.Dataset) -> None:
     decay = result["sharpness"]
     growth = result["largest_growth"]
     plot_statistic(panel, decay, "decaying", "sharpness (fastest decay)")
-    plot_statistic(panel, growth.where(growth > 0), "growing", "fastest growth, if any")
+    plot_statistic(
+        panel, growth.where(growth > 0), "growing", "fastest growth, of runs that grow"
+    )
     threshold = result.attrs["threshold"]
     panel.axhline(threshold, color=colour("muted"), linestyle="--", label="2/lr")
     what = "fastest modes against 2/lr"
@@ -245,10 +247,6 @@ def count_of_runs(result: xr.Dataset) -> str:
     return count_of(result.sizes["run"], "run")
 
 
-def annotate_panel(panel: Axes, what: str) -> None:
-    panel.annotate(what, (0.5, 0.5), xycoords="axes fraction", ha="center")
-
-
 def intervals_of_frames(
     values: xr.DataArray, interval: Callable[[np.ndarray], Interval]
 ) -> list[Interval]:
@@ -320,13 +318,9 @@ def use_log_axis(panel: Axes) -> None:
     values = (
         np.concatenate([np.ravel(curve) for curve in curves]) if curves else np.empty(0)
     )
-    positive = values[np.isfinite(values) & (values > 0)]
-    low, high = (
-        (positive.min() / 1.2, positive.max() * 1.2) if positive.size else (0.1, 10.0)
-    )
     panel.set_yscale("log")
-    panel.set_ylim(low, high)
-    if not positive.size:
+    panel.set_ylim(log_limits(values))
+    if not (values > 0).any():
         annotate_panel(panel, "no value is above 0")
 
 

@@ -131,6 +131,19 @@ def plot_quartile_band(
     panel.plot(time[some], middle, color=colour, label=label, **line)
 
 
+def set_early_time_axis(panel: Axes, time: np.ndarray, unit: str) -> None:
+    """Set an axis of time that shows the beginning at large scale: linear up to the
+    first frame after the start, then logarithmic."""
+    linear = max(1.0, float(time[1]) if len(time) > 1 else 1.0)
+    end = max(float(time[-1]), 1.0)
+    panel.set_xscale("symlog", linthresh=linear)
+    panel.set_xlim(0, end)
+    decades = 10.0 ** np.arange(np.ceil(np.log10(linear)), np.log10(end) + 1e-9)
+    if len(decades):
+        panel.set_xticks([0.0, *decades])
+    panel.set_xlabel(f"{unit} (linear to {linear:g})")
+
+
 def draw_survival(
     axes: Axes,
     curve: SurvivalCurve,
@@ -153,12 +166,20 @@ def draw_survival(
     axes.fill_between(time, low, high, step="post", **look)
 
 
+def log_limits(values: np.ndarray) -> tuple[float, float]:
+    """Limits of a logarithmic axis over the positive values, with margins."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    if not positive.size:
+        return 0.1, 10.0
+    low, high = float(positive.min()), float(positive.max())
+    margin = max(1.05, (high / low) ** 0.06)
+    return low / margin, high * margin
+
+
 def set_log_loss_axis(axes: Axes, losses: np.ndarray) -> np.ndarray:
     """Set a logarithmic axis over the losses; returns them with zeros replaced by the
     lower end of the axis."""
-    positive = losses[losses > 0]
-    low, high = (positive.min(), positive.max()) if positive.size else (0.1, 1.0)
-    low, high = low / 1.25, high * 1.25
+    low, high = log_limits(losses)
     zeros = bool((losses == 0).any())
     axes.set(
         yscale="log",

@@ -17,6 +17,7 @@ from analysis.plots.curves import (
     loss_label,
 )
 from analysis.plots.figure_files import (
+    annotate_panel,
     draw_intervals,
     draw_legend,
     in_style,
@@ -162,15 +163,7 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
                 label=label,
             )
     if not np.isfinite(second).any():
-        axes.annotate(
-            "no run has two drops",
-            (0.5, 0.5),
-            xycoords="axes fraction",
-            ha="center",
-            va="center",
-            zorder=4,
-            backgroundcolor=colours.colour("background"),
-        )
+        annotate_panel(axes, "no run has two drops")
     both = np.isfinite(second)
     times = second[both] if both.any() else first  # the second is the later one
     top = 1.05 * np.nanmax(times, initial=0) or 1.0

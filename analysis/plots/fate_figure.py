@@ -27,7 +27,7 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     copies = f"{result.attrs['copies']} copies"
     if changes := result.attrs.get("changes"):
         copies += f" with {changes}"
-    copies += f" displaced by {float(result['displacement'][0]):g}"
+    copies += f" displaced by {float(result['displacement'][0]):g} of the spread"
     if result.attrs.get("direction"):
         copies += " along the fastest growing mode"
     title = (
@@ -39,9 +39,8 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     figure, (above, below) = new_panels([4, 4], title, names=panels)
     series, name = _scalar(trajectory)
     ends = {1.0: colour("successful"), 0.0: colour("failed")}
-    opacity = min(
-        0.2, 0.5 / result.sizes["run"]
-    )  # bands of many runs lie on each other
+    # bands of many runs lie on each other
+    opacity = max(0.06, min(0.2, 0.5 / result.sizes["run"]))
     for run, has_outcome in enumerate(result["outcome"].values.tolist()):
         if has_outcome not in ends:
             continue
@@ -116,7 +115,7 @@ def plot_explained_variance(results: Mapping[str, xr.Dataset]) -> Figure:
     first.set(xlabel="explained by the first state", xlim=(0, 1.03))
     first.set_yticks(range(len(names)), names)
     first.invert_yaxis()
-    later.set(xlabel="time, fraction of the run", ylim=(0, 1.03))
+    later.set(xlabel="normalised time", ylim=(0, 1.03))
     later.set_ylabel("explained variance")
     later.legend()
     return figure

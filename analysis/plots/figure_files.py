@@ -396,6 +396,19 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         figure.savefig(temporary, format=suffix, dpi=current_style().dpi)
 
 
+def annotate_panel(axes: Axes, words: str) -> None:
+    """Write in the middle of a panel why nothing is drawn in it."""
+    axes.annotate(
+        words,
+        (0.5, 0.5),
+        xycoords="axes fraction",
+        ha="center",
+        va="center",
+        zorder=4,
+        backgroundcolor=colour("background"),
+    )
+
+
 def draw_intervals(
     axes: Axes, x: ArrayLike, intervals: ArrayLike, **style: Any
 ) -> None:

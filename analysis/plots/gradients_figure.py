@@ -20,6 +20,7 @@ from analysis.plots.curves import (
     set_width_of_split,
 )
 from analysis.plots.figure_files import (
+    annotate_panel,
     draw_intervals,
     draw_legend,
     in_style,
@@ -321,7 +322,7 @@ def _plot_fractions(axes: Axes, result: xr.Dataset, kind: str) -> None:
     axes.set_yticks([0, 20, 40, 60, 80, 100])
     axes.set_title(f"{kind}s with a peak of the norm ({events} in all)")
     if not events:
-        axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=muted)
+        annotate_panel(axes, f"no {kind}")
 
 
 def _plot_correlations(axes: Axes, result: xr.Dataset, particles: bool) -> None:

@@ -7,7 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.panels import colours, figure_panels
-from analysis.plots.figure_files import draw_intervals, in_style, new_panels
+from analysis.plots.figure_files import (
+    annotate_panel,
+    draw_intervals,
+    in_style,
+    new_panels,
+)
 from analysis.transitions.interventions import (
     MEASURES,
     UNCHANGED,
@@ -41,7 +46,7 @@ def plot_interventions(result: xr.Dataset) -> Figure:
         if not np.isfinite(_effect_values(result, name)).any():
             axes.set_yticks([])
             why = "no run has escaped" if name == "rate" else "no run has a value"
-            axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="bottom")
+            annotate_panel(axes, why)
     return figure
 
 

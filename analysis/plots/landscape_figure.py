@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator
@@ -46,7 +47,13 @@ def plot_landscape(result: xr.Dataset) -> Figure:
     levels = (np.geomspace if is_log else np.linspace)(low, high, LEVELS)
     if high > low:
         contours = panel.contourf(
-            u, v, loss, np.unique(levels), cmap=colours.QUANTITY_MAP, extend="max"
+            u,
+            v,
+            loss,
+            np.unique(levels),
+            cmap=colours.QUANTITY_MAP,
+            norm=(LogNorm if is_log else Normalize)(low, high),
+            extend="max",
         )
         steps = (
             LogLocator(subs=(1, 2, 5))
@@ -56,6 +63,7 @@ def plot_landscape(result: xr.Dataset) -> Figure:
         ticks = [tick for tick in steps.tick_values(low, high) if low <= tick <= high]
         bar = figure.colorbar(contours, ax=panel, label=f"training {loss_name}")
         bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+        bar.minorticks_off()
     edge: Any = {"color": "black", "markeredgecolor": "white", "linestyle": "none"}
     path = result["frame_u"].values, result["frame_v"].values
     is_random = result.attrs["plane"] == "random"

@@ -8,14 +8,13 @@ from matplotlib.figure import Figure
 from analysis.panels import figure_panels
 from analysis.panels.colours import colour, series_colours
 from analysis.plots.curvature_figure import (
-    annotate_panel,
     count_of_runs,
     finish_panel,
     plot_statistic,
     use_log_axis,
 )
 from analysis.plots.curves import in_units_of_time, loss_label
-from analysis.plots.figure_files import in_style, new_panels
+from analysis.plots.figure_files import annotate_panel, in_style, new_panels
 from analysis.plots.model_spectrum_figure import plot_errors
 
 TRACES = 200

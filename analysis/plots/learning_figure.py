@@ -159,7 +159,7 @@ def _learning_title(trajectory: xr.Dataset, test: np.ndarray) -> str:
 
 OPERATION_TITLES = {
     "add": "a + b modulo {n}",
-    "subtract": "a - b modulo {n}",
+    "subtract": "a \N{MINUS SIGN} b modulo {n}",
     "multiply": "a b modulo {n}",
     "quadratic": "a² + ab + b² modulo {n}",
     "symmetric": "Composition in the symmetric group S{n}",

@@ -14,6 +14,9 @@ from matplotlib.transforms import Bbox
 _LOCATIONS = range(1, 11)
 """matplotlib's codes of the places of a legend within its axes."""
 
+_LINE_WIDTH = 3.0
+"""Width in pixels that lines have beside the points along them."""
+
 _SPACING = 3.0
 """Distance in pixels between points along a line that a legend may not cover."""
 
@@ -88,7 +91,8 @@ def place_in_free_space(legend: Legend) -> bool:
         for location in (first, *_LOCATIONS):
             drawn._set_loc(location)
             box = drawn.get_window_extent()
-            if (box.size < room).all() and not covered_share(box, points):
+            around = box.padded(_LINE_WIDTH)
+            if (box.size < room).all() and not covered_share(around, points):
                 return True
     return False
 

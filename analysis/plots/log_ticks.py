@@ -67,7 +67,7 @@ def thin_tick_labels(axes: Axes) -> None:
         if axis.get_scale() not in ("log", "symlog"):
             continue
         any_axis: Any = axis
-        ticks = [tick for tick in any_axis._update_ticks() if tick.label1.get_text()]
+        ticks = [tick for tick in any_axis._update_ticks() if _label(tick).get_text()]
         ticks.sort(key=lambda tick: tick.get_loc())
         if _fitting_stride(ticks, index) == 1:
             continue
@@ -81,10 +81,15 @@ def thin_tick_labels(axes: Axes) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
+def _label(tick: Any) -> Any:
+    """The label of a tick, which colour bars have on the other side."""
+    return tick.label1 if tick.label1.get_visible() else tick.label2
+
+
 def _fitting_stride(ticks: Sequence[Any], index: int) -> int:
     """The smallest stride with which the labels of ticks along an axis, 0 or 1, do not
     overlap."""
-    boxes = [tick.label1.get_window_extent() for tick in ticks]
+    boxes = [_label(tick).get_window_extent() for tick in ticks]
     low, high = (
         np.array([getattr(box, side)[index] for box in boxes])
         for side in ("min", "max")

@@ -12,14 +12,13 @@ from matplotlib.figure import Figure
 
 from analysis.panels.colours import colour
 from analysis.plots.curvature_figure import (
-    annotate_panel,
     colour_of,
     count_of_runs,
     finish_panel,
     plot_statistic,
 )
 from analysis.plots.curves import in_units_of_time
-from analysis.plots.figure_files import in_style, new_panels
+from analysis.plots.figure_files import annotate_panel, in_style, new_panels
 from analysis.statistics.intervals import mean_interval
 
 

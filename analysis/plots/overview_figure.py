@@ -100,8 +100,11 @@ def _draw_events(panel: Axes, result: xr.Dataset, run: int, unit: float) -> None
             at = float(event["event_middle"]) / unit
             panel.axvline(at, color=colour, linewidth=0.8, label=kind)
         elif kind in {"drop", "plateau"}:
-            colour = colours.colour("drop" if kind == "drop" else "faint")
+            colour = colours.colour("drop" if kind == "drop" else "band")
             begin, end = (
                 float(event[f"event_{name}"]) / unit for name in ("begin", "end")
             )
-            panel.axvspan(begin, end, color=colour, alpha=0.2, linewidth=0, label=kind)
+            opacity = colours.BAND_OPACITY if kind == "drop" else 1.0
+            panel.axvspan(
+                begin, end, color=colour, alpha=opacity, linewidth=0, label=kind
+            )

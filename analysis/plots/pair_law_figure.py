@@ -11,7 +11,11 @@ from matplotlib.figure import Figure
 from analysis.forces.law_words import law_words
 from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
-from analysis.plots.curves import plot_quartile_band, times_of_frames
+from analysis.plots.curves import (
+    plot_quartile_band,
+    set_early_time_axis,
+    times_of_frames,
+)
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
 _SPACES = {"whole": "whole space", "planes": "key planes"}
@@ -22,7 +26,9 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
     """Draw the result of `fit_pair_law`: medians over runs with quartiles, and the
     functions with their 95% intervals beside those of the given law. name: that of the
     trajectory."""
-    title = f"{name}: pair law of {count_of(result.sizes['run'], 'run')}, medians with quartiles"
+    runs = result.sizes["run"]
+    title = f"{name}: pair law of {count_of(runs, 'run')}"
+    bands = ", 95% bands" if runs > 2 else ""
     spaces = result["space"].values
     names = figure_panels.PAIR_LAW[: 3 * len(spaces)]
     figure, panels = new_panels([4 / 3] * len(names), title, 1.1, names)
@@ -32,9 +38,9 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
         _plot_r_squared(panels[3 * row], of_space, heading)
         _plot_functions(panels[3 * row + 1], of_space, ("like", "unlike"), "distance")
         panels[3 * row + 1].set(
-            title=f"{heading}: repulsion",
+            title=f"{heading}: repulsion{bands}",
             xlabel="distance / root mean square",
-            ylabel="strength",
+            ylabel="strength (relative)",
             xscale="log",
         )
         measured = of_space["like"].notnull() | of_space["unlike"].notnull()
@@ -48,9 +54,9 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
             "angle",
         )
         panels[3 * row + 2].set(
-            title=f"{heading}: alignment",
+            title=f"{heading}: alignment{bands}",
             xlabel="cosine of the pair sums",
-            ylabel="strength",
+            ylabel="strength (relative)",
         )
     draw_legend(figure)
     return figure
@@ -76,16 +82,15 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
         ("renamed", muted, "each frame, renamed"),
     ):
         median = result["frame_r_squared"].sel(law=law).median("run")
-        panel.plot(
-            time,
-            median,
-            color=colour,
-            linestyle=":",
-            label=label,
-        )
-    panel.set(title=f"{heading}: fit to −dL/dE", ylabel="R²", ylim=(0, 1), xlabel=unit)
-    panel.set_xscale("symlog", linthresh=max(1, time[1] if len(time) > 1 else 1))
-    panel.set_xlim(0, max(time[-1], 1))
+        if median.notnull().any():
+            panel.plot(time, median, color=colour, linestyle=":", label=label)
+    quartiles = ", medians and quartiles" if result.sizes["run"] > 1 else ""
+    panel.set(
+        title=f"{heading}: fit to −dL/dE{quartiles}",
+        ylabel="R²",
+        ylim=(0, 1),
+    )
+    set_early_time_axis(panel, time, unit)
 
 
 def _plot_functions(

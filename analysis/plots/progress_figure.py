@@ -18,7 +18,12 @@ from analysis.plots.curves import (
     set_log_loss_axis,
     times_of_frames,
 )
-from analysis.plots.figure_files import draw_legend, in_style, new_panels
+from analysis.plots.figure_files import (
+    draw_legend,
+    in_style,
+    legend_entries,
+    new_panels,
+)
 from analysis.statistics.survival import kaplan_meier
 
 _PANELS: dict[str, dict[str, str]] = {
@@ -62,18 +67,26 @@ def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
         for name, label in measures.items():
             plot_quartile_band(panel, time, result[name], next(colour), label)
         panel.set(title=title, xlabel=unit, xlim=(time[0], max(time[-1], time[0] + 1)))
-    set_log_loss_axis(
-        panels[1], result[["restricted_loss", "excluded_loss"]].to_dataarray().values
-    )
+    parts = result[["restricted_loss", "excluded_loss"]].to_dataarray()
+    set_log_loss_axis(panels[1], parts.quantile((0.25, 0.75), "run").values)
     panels[1].set_ylabel("loss (nats)")
     for panel in panels[2:4]:
         panel.set(ylim=(min(0.0, panel.get_ylim()[0]), 1.03))
     for panel, label in zip(panels[2:5], _LABELS, strict=True):
         panel.set_ylabel(label)
     panels[4].set(ylim=(0, None))
+    for panel in panels[:4]:
+        panel.legend()
+    lines = legend_entries(figure)
     for panel in panels[:5]:
         _mark_phases(panel, result)
-    draw_legend(figure)
+    phases = {
+        name: artist
+        for name, artist in legend_entries(figure).items()
+        if name not in lines
+    }
+    if phases:
+        draw_legend(figure, phases)
     _plot_delay(panels[5], result)
     return figure
 
@@ -105,12 +118,14 @@ def _plot_delay(panel: Axes, result: xr.Dataset) -> None:
     unit = result.attrs["unit_of_time"]
     panel.set(
         title=(
-            f"{count_of(finite.sum(), 'run')} with memorisation: not yet generalised"
+            f"not yet generalised, of {count_of(finite.sum(), 'run')} that memorised"
             " (Kaplan-Meier, 95%)"
         ),
         ylim=(0, 1.03),
     )
-    panel.set(xlabel=f"{unit}s since memorisation", ylabel="fraction of runs")
+    panel.set(
+        xlabel=f"{unit}s since a training accuracy of .99", ylabel="fraction of runs"
+    )
     if not finite.any():
         return
     curve = kaplan_meier(delay[finite], result["observed"].values[finite])

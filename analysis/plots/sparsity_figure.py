@@ -71,8 +71,8 @@ def plot_training_sparsity(
     if len(result) == 1:
         scale = ScalarMappable(Normalize(0, 1), colours.line_colours_of_quantity())
         _draw_accuracy(panels[1], training[0], scale)
-        panels[1].set(title="test accuracy", xlabel="threshold ε")
-        drawn.colorbar(scale, ax=panels)
+        panels[1].set(title="every run", xlabel="threshold ε")
+        drawn.colorbar(scale, ax=panels, label="test accuracy")
     _draw_legend(drawn, training)
     return drawn
 

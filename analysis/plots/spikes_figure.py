@@ -8,7 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from analysis.panels import colours, figure_panels
-from analysis.plots.figure_files import draw_legend, in_style, new_panels
+from analysis.plots.figure_files import (
+    annotate_panel,
+    draw_legend,
+    in_style,
+    new_panels,
+)
 from analysis.transitions.spike_attribution import (
     RISE_THRESHOLD,
     SPIKE_CAUSES,
@@ -41,14 +46,7 @@ def plot_spike_attribution(result: xr.Dataset) -> Figure:
         _plot_path(axes, result, spike)
     draw_legend(figure)
     if not examples:
-        panels[0].text(
-            0.5,
-            0.5,
-            "no spike",
-            ha="center",
-            va="center",
-            transform=panels[0].transAxes,
-        )
+        annotate_panel(panels[0], "no spike")
         panels[0].set_axis_off()
     _plot_causes(panels[-3], result)
     _plot_remaining_rise(panels[-2], result)

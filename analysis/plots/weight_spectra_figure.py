@@ -18,10 +18,15 @@ from analysis.plots.curves import (
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
 _PANELS = {
-    "effective_rank": "effective rank",
-    "distance": "distance from the start",
-    "update_alignment": "cosine of successive changes",
+    "effective_rank": ("effective rank", "rank"),
+    "distance": ("distance from the start", "distance"),
+    "update_alignment": ("cosine of successive changes", "cosine"),
 }
+"""Titles of the panels, and the labels of their axes."""
+
+
+_MOST_BANDS = 4
+"""Cosines of more layers have no bands, which would lie on each other."""
 
 
 @in_style
@@ -42,15 +47,22 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     line_colours = named_colours([layers[place] for place in drawn])
     widths = rcParams["lines.linewidth"] * widths_of_coinciding(len(drawn))
     step = result["step"].values
-    for panel, (variable, label) in zip(panels, _PANELS.items(), strict=False):
+    for panel, (variable, texts) in zip(panels, _PANELS.items(), strict=False):
         for place, line_colour, width in zip(drawn, line_colours, widths, strict=True):
             values = result[variable].isel(layer=place)
             name = labels[place]
-            plot_quartile_band(panel, step, values, line_colour, name, linewidth=width)
-        panel.set(ylabel=label, title=f"{label}, by layer")
+            if variable == "update_alignment" and len(drawn) > _MOST_BANDS:
+                median = values.median("run")
+                panel.plot(step, median, color=line_colour, linewidth=width)
+            else:
+                plot_quartile_band(
+                    panel, step, values, line_colour, name, linewidth=width
+                )
+        panel.set(title=texts[0], ylabel=texts[1])
     panels[2].set_ylim(min(panels[2].dataLim.y0, 0) - 0.05, 1.05)
     largest = int(np.argmax(last["effective_rank"].fillna(0).values))
     spectrum = result["singular_value"].isel(layer=largest).median("run")
+    spectrum = spectrum.dropna("value", how="all")
     shades = ordered_colours(spectrum.sizes["value"])
     for values, shade in zip(spectrum.transpose("value", "step"), shades, strict=True):
         panels[3].plot(step, values, color=shade)

@@ -55,9 +55,14 @@ def test_the_legend_of_events_names_those_that_occur(in_batches):
     figure = Events().figure(result, in_batches)
     words = {"rise": "lasting rise"}
     kinds = result["event_kind"].values.astype(str).tolist()
+    initial = result["event_initial"].values.astype(bool).tolist()
+    names = [
+        f"initial {kind}" if first else words.get(kind, kind)
+        for kind, first in zip(kinds, initial, strict=True)
+    ]
     (legend,) = figure.legends
     named = {text.get_text() for text in legend.get_texts()}
-    assert named <= {words.get(kind, kind) for kind in kinds}
+    assert named <= set(names)
     without = result.isel(event=[kind != "drop" for kind in kinds])
     drawn = plots.plot_events(
         Events()._scalar(result, in_batches), [without], ["a"], "epoch"
