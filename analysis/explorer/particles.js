@@ -202,7 +202,9 @@ if (globalThis.customElements) {
   <label><input class="sums" type="checkbox" checked> sums of pairs</label></div>`;
 
   // Attributes: seed; fa; rate, steps a second; last, the step after which it begins again; stop, the step at which it ends, until
-  // Play, another seed or another alignment begin it again; sums and controls, "no" hides them; and pair ("3 5"), which marks two numbers and the class of their sum. Event "judged": the verdict, every ten steps; "pair": another pair.
+  // Play or another seed begin it again, while another alignment always does; sums and controls, "no" hides them; and pair ("3 5"), which
+  // marks two numbers and the class of their sum. Event "judged": the verdict, every ten steps; "pair": another pair.
+  // `changes` says what the reader has changed since the first step, which a run from the same seed with the last alignment lacks.
   class ParticleView extends HTMLElement {
     connectedCallback() {
       const root = this.shadowRoot || this.attachShadow({mode: "open"});
@@ -221,7 +223,7 @@ if (globalThis.customElements) {
       this.play.onclick = () => (this.ended ? this.restart(Number(this.seed.value)) : this.setPlaying(!this.playing));
       part(".again").onclick = () => this.restart(this.nextSeed());
       this.seed.onchange = () => this.restart(Math.min(Math.max(Math.trunc(Number(this.seed.value)), 0), this.seed.max));
-      this.slider.oninput = () => (this.ended ? this.restart(Number(this.seed.value)) : this.setAlignment());
+      this.slider.oninput = () => (this.stop < Infinity ? this.restart(Number(this.seed.value)) : this.setAlignment());
       this.sums.onchange = () => this.draw();
       this.canvas.onpointerdown = (event) => this.hold(event);
       this.canvas.onpointermove = (event) => this.drag(event);
@@ -250,6 +252,7 @@ if (globalThis.customElements) {
     restart(seed) {
       if (this.ended) this.setPlaying(true);
       this.seed.value = seed;
+      this.changes = new Set();
       this.particles = new Particles(ParticleStarts[seed], {fa: Number(this.slider.value)});
       this.setAlignment();
       this.judge();
@@ -279,6 +282,7 @@ if (globalThis.customElements) {
     drag(event) {
       if (!this.held) return;
       this.held.at = this.placeOf(event);
+      this.changes.add("numbers");
       this.particles.place(this.held.number, ...this.held.at, this.held.from);
       this.draw();
     }
@@ -290,7 +294,9 @@ if (globalThis.customElements) {
     }
 
     setAlignment() {
-      this.particles.fa = Number(this.slider.value);
+      const fa = Number(this.slider.value);
+      if (fa !== this.particles.fa && this.particles.step > 0) this.changes.add("alignment");
+      this.particles.fa = fa;
       this.value.textContent = this.particles.fa.toFixed(1);
     }
 

@@ -198,11 +198,16 @@ if (globalThis.customElements) {
     return canvas;
   }
 
-  // Python lines that repeat runs. calls: of simulate.
-  function pythonOf(calls) {
+  // Python lines that repeat runs. calls: of simulate. notes: comments above them.
+  function pythonOf(calls, notes = []) {
     const names = [...new Set(calls.join().match(/\b(\w+Settings|simulate|replay)\b/g))].sort();
-    return [`from dynamics import ${names.join(", ")}\n\n`, ...calls.map((call, k) => `trajectory${k ? k + 1 : ""} = ${call}\n`)].join("");
+    return [`from dynamics import ${names.join(", ")}\n\n`, ...notes.map((note) => `# ${note}\n`),
+      ...calls.map((call, k) => `trajectory${k ? k + 1 : ""} = ${call}\n`)].join("");
   }
+  const CHANGES = {
+    alignment: "On the page the alignment changed during the run; here it has its last value from the start.",
+    numbers: "On the page numbers were dragged during the run; here none is.",
+  };
 
   let opened = 0; // the chapter, for a story that is shown again
 
@@ -220,7 +225,7 @@ if (globalThis.customElements) {
       });
       this.select(".next").onclick = () => this.open(this.index + 1, true);
       this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      this.ends = {weak: [], strong: []};
+      this.ends = {rising: [], weak: [], strong: []};
       this.reached = {fa: STRONG, seed: 26};
       this.onhash = () => {
         const index = CHAPTERS.findIndex(({id}) => `#${id}` === location.hash);
@@ -265,9 +270,10 @@ if (globalThis.customElements) {
 
     // Python lines that repeat the runs of the chapter.
     get python() {
-      const {id, view} = CHAPTERS[this.index], {particles, seed} = this.select("particle-view") || {};
+      const {id, view} = CHAPTERS[this.index], {particles, seed, changes} = this.select("particle-view") || {};
       if (!view) return pythonOf(StoryData[id].code);
-      return pythonOf([`simulate(ParticleSettings(fa=${particles.fa}), runs=1, seed=${seed.value}, steps=${particles.step}, every=1)`]);
+      const call = `simulate(ParticleSettings(fa=${particles.fa}), runs=1, seed=${seed.value}, steps=${particles.step}, every=1)`;
+      return pythonOf([call], [...changes].map((name) => CHANGES[name]));
     }
 
     // A button beside the text of a chapter.
@@ -302,15 +308,17 @@ if (globalThis.customElements) {
     countShapes(view) {
       const words = (ends) => SHAPES.map((shape) => `${shape} ${ends.filter(({verdict}) => verdict === shape).length}`).join(", ");
       const tell = () => {
-        const kinds = [[`weak alignment (below ${WEAK})`, this.ends.weak], ["strong alignment", this.ends.strong]].filter(([, ends]) => ends.length);
+        const kinds = [["rising alignment", this.ends.rising], [`weak alignment (below ${WEAK})`, this.ends.weak], ["strong alignment", this.ends.strong]]
+          .filter(([, ends]) => ends.length);
         const rows = kinds.flatMap(([name, ends]) => [`\n${name}: ${words(ends)}\n`, ...ends.slice(-TEN).map(({picture}) => picture)]);
         this.select(".live").replaceChildren(...(rows.length ? ["Ends of runs, and their sums", ...rows] : []));
       };
       view.addEventListener("judged", ({detail: {verdict, particles}}) => {
         const {fa} = particles, seed = Number(view.seed.value);
         this.reach({fa, seed});
-        if (!view.ended) return;
-        this.ends[fa < WEAK ? "weak" : "strong"].push({verdict, picture: smallPicture(particles, `seed ${seed}, alignment ${fa}: ${verdict}`)});
+        if (!view.ended || view.changes.has("numbers")) return;
+        const kind = view.changes.has("alignment") ? "rising" : (fa < WEAK ? "weak" : "strong");
+        this.ends[kind].push({verdict, picture: smallPicture(particles, `seed ${seed}, alignment ${fa}: ${verdict}`)});
         tell();
       });
       let rest = 0;
@@ -321,9 +329,14 @@ if (globalThis.customElements) {
         view.move(view.stop);
         setTimeout(runNext, 150);
       };
-      this.setMore("Try ten seeds", () => { rest = TEN; runNext(); });
-      tell();
       let rising = true;
+      this.setMore("Try ten seeds", () => {
+        if (rising) view.slider.value = STRONG;
+        rising = false;
+        rest = TEN;
+        runNext();
+      });
+      tell();
       view.slider.addEventListener("input", () => { rising = false; });
       const raise = () => {
         if (!rising || !view.isConnected || view.slider.value >= STRONG) return;

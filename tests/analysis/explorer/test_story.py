@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from analysis.explorer import story_data
-from analysis.explorer.live_run import GRID_FRACTION
+from analysis.explorer.live_run import GRID_FRACTION, embedding_structure
 from analysis.structures import count_imperfections, is_circle
-from dynamics import ParticleSettings
+from dynamics import ParticleSettings, simulate
 from dynamics.particles import ParticleSystem
 from tests.browser import open_page, serve
 
@@ -95,7 +95,7 @@ def test_alignment_makes_a_circle_and_the_setting_is_handed_on(
 ):
     page = chromium_page
     open_page(page, f"{story.address}#alignment")
-    page.get_by_text("strong alignment: circle 1").wait_for()
+    page.get_by_text("rising alignment: circle 1").wait_for()
     page.get_by_text("3.5", exact=True).wait_for()
     page.get_by_role("button", name="Another seed").click()
     page.wait_for_timeout(500)
@@ -132,7 +132,7 @@ def test_a_run_keeps_its_verdict_until_another_alignment_begins_it_again(
     page.keyboard.press("Space")
     page.get_by_role("button", name="Play").wait_for()
     page.keyboard.press("Space")
-    page.get_by_text("strong alignment: circle 1").wait_for()
+    page.get_by_text("rising alignment: circle 1").wait_for()
     page.wait_for_timeout(300)
     assert view.evaluate(state) == [300, False]
     page.get_by_role("slider").fill("0.5")
@@ -140,6 +140,48 @@ def test_a_run_keeps_its_verdict_until_another_alignment_begins_it_again(
     step, playing = view.evaluate(state)
     assert playing
     assert 0 < step < 300
+
+
+def copied_python(page):
+    """The Python lines that the page copies."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy Python").click()
+    page.get_by_text("Python copied").wait_for()
+    text = page.evaluate("navigator.clipboard.readText()")
+    page.get_by_text("Python copied").wait_for(state="hidden")
+    return text
+
+
+def test_an_alignment_that_is_dragged_begins_a_run_that_python_repeats(
+    story, chromium_page
+):
+    page = chromium_page
+    open_page(page, f"{story.address}#alignment")
+    page.get_by_text("rising alignment: circle 1").wait_for()
+    assert "# On the page the alignment changed" in copied_python(page)
+    slider = page.get_by_role("slider")
+    box = slider.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    places = box["x"] + box["width"] * np.linspace(3.5 / 4, 0.5 / 4, 21)
+    page.mouse.move(places[0], middle)
+    page.mouse.down()
+    for x in places[1:]:
+        page.mouse.move(x, middle)
+        page.wait_for_timeout(30)
+    page.mouse.up()
+    fa = float(slider.input_value())
+    assert 0.2 <= fa <= 0.8
+    run = simulate(ParticleSettings(fa=fa), runs=1, seed=26, steps=300, every=300)
+    end = run["embedding"].values[0, -1].astype(np.float64)
+    kind = embedding_structure(end).kind
+    page.get_by_text("weak alignment (below 1.5):").wait_for()
+    assert page.locator("particle-view .verdict").inner_text() == kind
+    assert page.get_by_role("img", name=f"alignment {fa:g}: {kind}").count() == 1
+    text = copied_python(page)
+    assert "#" not in text
+    assert f"ParticleSettings(fa={fa:g}), runs=1, seed=26, steps=300" in text
+    shown = page.locator("particle-view").evaluate("(view) => [...view.particles.x]")
+    np.testing.assert_allclose(np.reshape(shown, (17, 2)), end, atol=1e-5)
 
 
 def test_ten_seeds_are_counted_and_their_ends_shown(story, chromium_page):
@@ -161,7 +203,6 @@ def test_ten_seeds_are_counted_and_their_ends_shown(story, chromium_page):
 def test_digits_open_chapters_and_their_python_is_copied(story, chromium_page):
     page = chromium_page
     open_page(page, story.address)
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     for digit, words in (
         ("3", "ParticleSettings(fa="),
         ("7", "replay(simulate(Sparse"),
@@ -169,12 +210,9 @@ def test_digits_open_chapters_and_their_python_is_copied(story, chromium_page):
         page.keyboard.press(digit)
         current = page.locator("nav button[aria-current]")
         assert current.inner_text().startswith(digit)
-        page.get_by_role("button", name="Copy Python").click()
-        page.get_by_text("Python copied").wait_for()
-        text = page.evaluate("navigator.clipboard.readText()")
+        text = copied_python(page)
         assert words in text
         compile(text, "story", "exec")
-        page.get_by_text("Python copied").wait_for(state="hidden")
 
 
 def test_a_click_on_numbers_shows_their_sum(story, chromium_page):
@@ -211,6 +249,7 @@ def test_a_number_can_be_dragged(story, chromium_page):
     assert dragged == pytest.approx([2, 2], abs=0.5)
     page.mouse.move(left, top)
     assert view.evaluate(position) == dragged
+    assert "# On the page numbers were dragged" in copied_python(page)
 
 
 def test_nothing_moves_for_those_who_asked_for_less_motion(story, chromium):
