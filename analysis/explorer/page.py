@@ -42,6 +42,15 @@ _WRITE_ADDRESS_CODE = """
 30 s."""
 
 
+_NARROW_HEADING = """@media (max-width: 480px) { /* the tools beside the title */
+    :host { margin-bottom: 8px !important; }
+    .title { flex: 1; margin: 2px 0 0 !important; white-space: nowrap; align-self: center; }
+    .tools { margin: 0 !important; }
+    .tabs { order: 1; margin: 0 !important; }
+    .introduction { order: 2; }
+}"""
+
+
 class StaticTab:
     """A tab without settings, whose content runs in the browser alone: a message, or
     the story. It also says what the page needs of every tab."""
@@ -87,11 +96,11 @@ class Page:
         """Settings of the particles that the reader has chosen in the story."""
         self.open_tab = ""
         labels = [name.capitalize() for name in makers]
-        self.tabs = RadioButtonGroup(labels=labels, margin=0, css_classes=["tabs"])
+        margin = (0, 24, 0, 0)
+        self.tabs = RadioButtonGroup(labels=labels, margin=margin, css_classes=["tabs"])
         self.message = notice_div()
-        place = (0, 0, 0, 24)
-        self.introduction = text_div("", 12, "muted", place, align_self="center")
-        self.introduction.min_width = 320
+        self.introduction = text_div("", 12, "muted", align_self="center")
+        self.introduction.update(min_width=320, css_classes=["introduction"])
         self.address = Div(visible=False, name="address")
         self.asked = Div(visible=False, name="asked")
         self.code = Div(visible=False, name="code")
@@ -131,7 +140,7 @@ class Page:
 
     def _heading(self) -> UIElement:
         title = text_div(_TITLE, 17, margin=(4, 28, 0, 0), font_weight="650")
-        title.sizing_mode = None
+        title.update(sizing_mode=None, css_classes=["title"])
         tools = [
             make_button("Copy link", classes=["small", "copy-link"]),
             make_button("Copy Python", classes=["small", "copy-python"]),
@@ -140,10 +149,16 @@ class Page:
         return Row(
             title,
             self.tabs,
-            Row(*tools, margin=(3, 0, 0, 24)),
+            Row(
+                *tools,
+                margin=(3, 18, 0, 0),
+                css_classes=["tools"],
+                stylesheets=["@media (pointer: coarse) { .show-help { display: none; } }"],
+            ),
             self.introduction,
             sizing_mode="stretch_width",
             margin=(14, 0, 16, 0),
+            stylesheets=[_NARROW_HEADING],
             styles={"flex-wrap": "wrap", "row-gap": "6px"},
         )
 

@@ -191,15 +191,24 @@ if (globalThis.customElements) {
   input[type=number] { width: 4.5em; padding: 2px 6px; }
   input[type=range] { width: 11em; min-height: 26px; }
   output { font-variant-numeric: tabular-nums; }
+  @media (pointer: coarse) {
+    button, input, label { min-height: 40px; box-sizing: border-box; }
+    input[type=checkbox] { width: 24px; min-height: 24px; }
+  }
+  @media (max-width: 760px) { /* a phone: the whole width for a slider with forty values */
+    canvas { margin: 0 auto; } .words { display: none; }
+    div { gap: 4px 10px; margin: 6px 0; }
+    label:has(.fa) { flex: 1; }
+    input[type=range] { flex: 1; width: auto; min-width: 0; }
+  }
   :host([controls=no]) :is(.controls, .words, .verdict) { display: none; }
   .verdict { font-weight: 650; border-radius: 99px; padding: 1px 12px; border: 1.5px solid currentColor; }
 </style>
 <canvas tabindex="0" role="img" aria-label="The numbers 0 to 16 in the plane, and small points for the sums of two of them"></canvas>
 <div class="controls"><label><span>Alignment f<sub>a</sub></span><input class="fa" type="range" min="0" max="4" step="0.1"><output class="value"></output></label></div>
-<div><button class="play"></button><button class="again">Another seed</button>
-  <output class="verdict" aria-live="polite"></output><output class="words"></output></div>
-<div class="controls"><label>seed <input class="seed" type="number" min="0"></label>
-  <label><input class="sums" type="checkbox" checked> sums of pairs</label></div>`;
+<div><button class="play"></button><button class="again">Another start</button>
+  <label class="controls">seed <input class="seed" type="number" min="0"></label><output class="verdict" aria-live="polite"></output>
+  <label class="controls"><input class="sums" type="checkbox" checked> sums of pairs</label><output class="words"></output></div>`;
 
   // Attributes: seed; fa; rate, steps a second; last, the step after which it begins again; stop, the step at which it ends, until
   // Play or another seed begin it again, while another alignment always does; sums and controls, "no" hides them; and pair ("3 5"), which
@@ -274,14 +283,14 @@ if (globalThis.customElements) {
       if (pair) this.setPair([pair.split(" ")[1], nearest]);
     }
 
-    placeOf({offsetX, offsetY}) {
-      const half = this.canvas.clientWidth / 2, inside = (value) => Math.min(Math.max(value, -REACH), REACH);
+    placeOf({offsetX, offsetY}, most = REACH) {
+      const half = this.canvas.clientWidth / 2, inside = (value) => Math.min(Math.max(value, -most), most);
       return [inside(REACH * (offsetX / half - 1)), inside(REACH * (1 - offsetY / half))];
     }
 
     drag(event) {
       if (!this.held) return;
-      this.held.at = this.placeOf(event);
+      this.held.at = this.placeOf(event, REACH / 2); // so that its sums stay in the picture
       this.changes.add("numbers");
       this.particles.place(this.held.number, ...this.held.at, this.held.from);
       this.draw();

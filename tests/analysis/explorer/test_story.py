@@ -97,7 +97,7 @@ def test_alignment_makes_a_circle_and_the_setting_is_handed_on(
     open_page(page, f"{story.address}#alignment")
     page.get_by_text("rising alignment: circle 1").wait_for()
     page.get_by_text("3.5", exact=True).wait_for()
-    page.get_by_role("button", name="Another seed").click()
+    page.get_by_role("button", name="Another start").click()
     page.wait_for_timeout(500)
     for _ in range(5):
         page.keyboard.press("ArrowRight")
@@ -189,7 +189,7 @@ def test_ten_seeds_are_counted_and_their_ends_shown(story, chromium_page):
     open_page(page, f"{story.address}#alignment")
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("slider").fill("0.5")
-    page.get_by_role("button", name="Try ten seeds").click()
+    page.get_by_role("button", name="Try ten starts").click()
     seeds = np.arange(27, 37) % story_data.SEEDS
     system = ParticleSystem(ParticleSettings(fa=0.5))
     ends = system.advance(system.initial(seeds), 300).embedding
@@ -243,10 +243,10 @@ def test_a_number_can_be_dragged(story, chromium_page):
     half = box["width"] / 2 / 3.6
     page.mouse.move(left + half * x, top - half * y)
     page.mouse.down()
-    page.mouse.move(left + half * 2, top - half * 2, steps=3)
+    page.mouse.move(left + half * 1.5, top - half * 1.5, steps=3)
     page.mouse.up()
     dragged = view.evaluate(position)
-    assert dragged == pytest.approx([2, 2], abs=0.5)
+    assert dragged == pytest.approx([1.5, 1.5], abs=0.5)
     page.mouse.move(left, top)
     assert view.evaluate(position) == dragged
     assert "# On the page numbers were dragged" in copied_python(page)
