@@ -44,7 +44,7 @@ _WRITE_ADDRESS_CODE = """
 
 _NARROW_HEADING = """@media (max-width: 480px) { /* the tools beside the title */
     :host { margin-bottom: 8px !important; }
-    .title { flex: 1; margin: 2px 0 0 !important; white-space: nowrap; align-self: center; }
+    .title { flex: 1; margin: 0 !important; white-space: nowrap; align-self: center; font-size: 15px !important; }
     .tools { margin: 0 !important; }
     .tabs { order: 1; margin: 0 !important; }
     .introduction { order: 2; }

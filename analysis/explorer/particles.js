@@ -192,8 +192,8 @@ if (globalThis.customElements) {
   input[type=range] { width: 11em; min-height: 26px; }
   output { font-variant-numeric: tabular-nums; }
   @media (pointer: coarse) {
-    button, input, label { min-height: 40px; box-sizing: border-box; }
-    input[type=checkbox] { width: 24px; min-height: 24px; }
+    button, label, input[type] { min-height: 40px; box-sizing: border-box; }
+    input[type=checkbox] { width: 24px; }
   }
   @media (max-width: 760px) { /* a phone: the whole width for a slider with forty values */
     canvas { margin: 0 auto; } .words { display: none; }

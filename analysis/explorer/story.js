@@ -21,8 +21,8 @@ if (globalThis.customElements) {
       "Blue arrows are the pull of the examples (the negative gradient of the loss), orange ones the forces of particles at the same points, both without what shifts or scales all points alike. They agree while the circle forms, by 0.7 at step 100, and hardly later: these forces are a model of the beginning.",
       `Not every network does it: of ${networks} with weight decay 0.6, ${circles} form a circle, ${grids} a grid, and ${networks - circles - grids} neither.`]},
     {id: "decision", title: "When is the end firm?", text: [
-      "Two runs have the same forces and different starts. One ends as a circle, the other as a nearly flat grid.",
-      "At every fifth step, 100 copies of each run are shifted, by about a fifth of the spread of their points, and run on. The curves are the share of copies that become circles.",
+      "Two runs differ only in their start: the first ends as a circle, the second as a nearly flat grid.",
+      "At every fifth step, 100 copies of each run are shifted, by about a fifth of the spread of their points, and run on.",
       "At the first step the end is nearly open: 56 and 59 of 100 copies end as their run does. It is firm (dashed lines) from the step on at which 90 or more do."]},
     {id: "transformer", title: "First by heart, then by rule", text: [
       "A transformer, a network with attention, learns to add as on a clock with 43 hours, from half of all sums. After 200 epochs, which are passes through these sums, it knows them by heart. New sums, of numbers that it has seen together in neither order, are wrong.",
@@ -75,7 +75,7 @@ if (globalThis.customElements) {
   @media (max-width: 760px) { /* text and picture fit on a phone's screen together */
     :host { --side: 36vh; font: 15px/1.4 system-ui, sans-serif; }
     section { display: flex; flex-direction: column; align-items: stretch; }
-    particle-view { --side: 34vh; } particle-view:not([controls=no]) { --side: 27vh; } /* with its buttons on one screen */
+    particle-view { --side: 34vh; } particle-view:not([controls=no]) { --side: 26vh; } /* with its buttons on one screen */
     .words { display: contents; } .live, .buttons { order: 1; } .live { min-height: 4.2em; margin: 0; }
     .points { width: 100%; margin: 0 auto; }
     h2 { font-size: 19px; margin: 0; } p { margin: 0 0 8px; } .text p:last-child { margin: 0; }
@@ -238,7 +238,10 @@ if (globalThis.customElements) {
       root.innerHTML = STORY;
       this.select = (name) => root.querySelector(name);
       if (matchMedia("(pointer: coarse)").matches) {
-        for (const link of this.querySelectorAll("a")) Object.assign(link.style, {display: "inline-block", padding: "10px 0"});
+        for (const link of this.querySelectorAll("a")) {
+          link.style.padding = "11px 0";
+          link.parentElement.style.marginBottom = "18px";
+        }
       }
       CHAPTERS.forEach(({title}, index) => {
         const button = document.createElement("button");

@@ -178,17 +178,17 @@ def decision_record() -> dict[str, Any]:
     lines = []
     marks = []
     code = []
-    for seed, shape, colour in (
-        (CIRCLE_SEED, "circle", BLUE),
-        (GRID_SEED, "grid", ORANGE),
+    for seed, shape, rank, colour in (
+        (CIRCLE_SEED, "circle", "first", BLUE),
+        (GRID_SEED, "grid", "second", ORANGE),
     ):
         ensemble = Ensemble(ParticleSettings(fa=1.0), 1, seed, steps=300, every=1)
         run = ensemble.simulate(progress=False)
         shares = committor(run, "circle", branched, COPIES, SHIFT)["committor"].values
-        label = f"Run that ends as a {shape}"
+        label = f"{rank.capitalize()} run: a {shape}"
         panels.append(_number_points(label, run["embedding"].values[0, steps]))
         line = np.interp(steps, branched, shares.ravel())
-        lines.append(_line(f"run that ends as a {shape}", colour, line))
+        lines.append(_line(f"{rank} run", colour, line))
         agreement = shares.ravel() if shape == "circle" else 1 - shares.ravel()
         step = branched[last_onset(agreement >= FIRM)]
         name = f"{shape} firm from step {step}"
@@ -202,8 +202,8 @@ def decision_record() -> dict[str, Any]:
         "marks": marks,
     }
     words = [
-        f"Step {step}: {100 * first:.0f}% of the copies of the one run become circles,"
-        f" {100 * second:.0f}% of those of the other."
+        f"Step {step}: {100 * first:.0f}% of the copies of the first run become circles,"
+        f" {100 * second:.0f}% of those of the second."
         for step, first, second in zip(
             steps, lines[0]["values"], lines[1]["values"], strict=True
         )
