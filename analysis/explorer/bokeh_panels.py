@@ -133,7 +133,7 @@ def _empty_figure(panel: Panel) -> figure:
     images = [layer for layer in panel.layers if isinstance(layer, Image)]
     if images and not panel.equal:  # names of rows are in the hover text
         columns = images[0].columns
-        every = max(1, -(-len(columns) * max(map(len, columns)) // 26))
+        every = max(1, -(-len(columns) * (1 + max(map(len, columns))) // 26))
         named = {place: columns[place] for place in range(0, len(columns), every)}
         plot.xaxis.ticker = models.FixedTicker(ticks=list(named))
         plot.xaxis.major_label_overrides = named
@@ -185,6 +185,8 @@ def _caption(panel: Panel) -> str:
             shades = ",".join(map(to_hex, sequential_colours(9)))
             bar = f'<i class="colours" style="background:linear-gradient(90deg,{shades})">'
             swatches.append(f"{layer.low:.2g}{bar}</i>{layer.high:.2g}")
+            if not panel.equal and panel.y_label and panel.x_label:
+                axes = [f"; rows: {panel.y_label}; columns: {panel.x_label}"]
     note = join_notes(", ".join(filter(None, axes)), panel.note)
     return " ".join([*swatches, html.escape(note)])
 

@@ -351,7 +351,7 @@ if (globalThis.customElements) {
       const {particles} = this, {step, pairs} = particles, near = pairs.length - particles.imperfections(), verdict = particles.verdict();
       if (this.badge.textContent !== verdict) this.badge.textContent = verdict;
       this.dispatchEvent(new CustomEvent("judged", {detail: {verdict, particles}}));
-      this.words.textContent = `step ${step}; ${near} of ${pairs.length} sums have an equal sum as their nearest neighbour`;
+      this.words.textContent = `step ${step}; ${near} of ${pairs.length} sums are nearest to an equal one`;
     }
 
     draw() {

@@ -10,7 +10,7 @@ from tests.browser import change_colour_scheme, open_page, serve
 PHONE = {"width": 390, "height": 844}
 WIDTHS = (390, 900, 1440)
 LIVE_TABS = {
-    "particles": "alignment f_a",
+    "particles": "alignment fₐ",
     "training": "learning rate",
     "transformer": "learning rate",
 }

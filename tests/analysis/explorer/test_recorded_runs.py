@@ -173,7 +173,8 @@ def test_facts_of_a_run_are_in_words():
     }
     scene = replace(made_up(np.arange(5)), facts=facts)
     assert facts_line(scene, np.arange(5)) == (
-        "finished; correct: 99.8% train; loss: 0.01 train; circle, 85 imperfections"
+        "finished; at the last step: correct: 99.8% train; loss: 0.01 train; circle,"
+        " 85 imperfections"
     )
 
 
@@ -640,7 +641,7 @@ def test_the_legend_has_the_events_of_the_run_alone(page, runs_folder):
 
 def test_escape_closes_an_explanation_and_the_page_has_landmarks(page):
     tab = page(file="particles")
-    assert tab.get_by_label("order").input_value() == "in order"
+    assert tab.get_by_label("order").input_value() == "as in the file"
     assert tab.get_by_role("main").count() == 1
     assert tab.get_by_role("heading", level=1).inner_text() == "training dynamics"
     button = tab.get_by_label("About: embedding").first

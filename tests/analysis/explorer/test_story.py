@@ -116,7 +116,7 @@ def test_alignment_makes_a_circle_and_the_setting_is_handed_on(
     way(page)
     page.get_by_role("textbox", name="seed").wait_for()
     assert page.get_by_role("textbox", name="seed").input_value() == "27"
-    slider = page.get_by_role("slider", name="alignment f_a")
+    slider = page.get_by_role("slider", name="alignment fₐ")
     assert float(slider.get_attribute("aria-valuenow")) == 3.5
 
 
