@@ -46,7 +46,7 @@ _WRITE_ADDRESS_CODE = """
 _PREPARE_CODE = "show_preparing([body, introduction], names[this.active])"
 _NARROW_HEADING = """@media (max-width: 480px) { /* the tools beside the title */
     :host { margin-bottom: 8px !important; }
-    .title { flex: 1; margin: 0 !important; white-space: nowrap; align-self: center; font-size: 15px !important; }
+    .title { flex: 1 0 auto; margin: 0 !important; white-space: nowrap; align-self: center; font-size: 15px !important; }
     .tools { margin: 0 !important; }
     .tabs { order: 1; margin: 0 !important; }
     .introduction { order: 2; }

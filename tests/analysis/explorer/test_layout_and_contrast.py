@@ -143,3 +143,35 @@ def test_a_page_that_is_closed_during_frames_leaves_no_traceback(chromium):
     assert code == 130
     assert "Traceback" not in errors
     assert "Error" not in errors
+
+
+PRESS_AND_LOOK = """(button, old) => {
+  button.click()
+  return [document.getElementById("preparing").textContent, getComputedStyle(old).visibility]
+}"""
+
+
+def test_a_tab_that_is_prepared_says_so_at_once(explorer, chromium_page):
+    page = chromium_page
+    open_page(page, f"{explorer.address}?tab=story")
+    button = page.get_by_role("button", name="Particles", exact=True)
+    message = "Particles: being prepared …"
+    story = page.locator("training-story").element_handle()
+    assert button.evaluate(PRESS_AND_LOOK, story) == [message, "hidden"]
+    page.get_by_role("slider", name=LIVE_TABS["particles"]).wait_for()
+    page.get_by_text(message).wait_for(state="detached")
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Pause").wait_for()
+
+
+def test_runs_and_panels_are_beside_each_other_below_the_pictures(
+    explorer, chromium_page
+):
+    page = chromium_page
+    page.set_viewport_size({"width": 820, "height": 900})
+    open_page(page, f"{explorer.address}?tab=runs")
+    tops = [
+        page.get_by_text(name, exact=True).last.bounding_box()["y"]
+        for name in ("Runs", "Compare")
+    ]
+    assert tops[0] == pytest.approx(tops[1], abs=3)
