@@ -68,10 +68,6 @@ if (globalThis.customElements) {
   .player { display: flex; gap: 12px; align-items: center; }
   .player input { flex: 1; max-width: 420px; min-height: 26px; }
   .line { font-size: 14px; font-variant-numeric: tabular-nums; margin: 4px 0 0; min-height: 3em; }
-  @media (pointer: coarse) {
-    button, .player input { min-height: 40px; }
-    nav button { min-width: 40px; }
-  }
   @media (max-width: 760px) { /* text and picture fit on a phone's screen together */
     :host { --side: 36vh; font: 15px/1.4 system-ui, sans-serif; }
     section { display: flex; flex-direction: column; align-items: stretch; }
@@ -79,10 +75,14 @@ if (globalThis.customElements) {
     .words { display: contents; } .live, .buttons { order: 1; } .live { min-height: 4.2em; margin: 0; }
     .points { width: 100%; margin: 0 auto; }
     h2 { font-size: 19px; margin: 0; } p { margin: 0 0 8px; } .text p:last-child { margin: 0; }
-    nav { gap: 4px; margin: 0 0 8px; } nav button { padding: 2px 4px; } nav span { display: none; }
+    nav { gap: 4px; margin: 0 0 8px; } nav button { min-width: 32px; padding: 2px 4px; } nav span { display: none; }
     .chart canvas { flex: 1 1 130px; height: 130px; } .points:first-child + .chart canvas { flex-basis: 165px; }
     .pictures:has(.points + .points + .chart) { grid-template-columns: repeat(2, minmax(0, 1fr)); }
     figcaption { font-size: 13px; } figcaption span { margin: 0 8px 0 0; } .line { min-height: 2.8em; } ::slotted(ul) { margin: 0; padding-left: 20px; }
+  }
+  @media (pointer: coarse) {
+    button, .player input { min-height: 40px; }
+    nav button { min-width: 40px; }
   }
 </style>
 <nav aria-label="Chapters"></nav>
@@ -176,7 +176,7 @@ if (globalThis.customElements) {
     pen.lineWidth = 1;
     const names = [...bands.map(({name, begin, end}) => ({name, from: begin, to: end, middle: x((begin + end) / 2)})),
       ...marks.map(({name, step, colour}) => ({name, colour, middle: x(step)}))];
-    const rows = placesOf(pen, names, left, right), top = 18 * (1 + Math.max(-1, ...rows.map(([, row]) => row))) + 14;
+    const rows = placesOf(pen, names, 4, size - 4), top = 18 * (1 + Math.max(-1, ...rows.map(([, row]) => row))) + 14;
     const y = (value) => bottom - (bottom - top) * (value - low) / (high - low);
     names.forEach(({name, from, to, middle, colour}, k) => {
       const here = colour || (from <= steps[at] && steps[at] < to), [begin, row] = rows[k], foot = top - 8 - 18 * row;

@@ -201,7 +201,7 @@ RECORD_CANVAS = """() => {
     lineTo.call(this, x, y)
   }
   pen.fillText = function (text, x, y) {
-    if (this.textAlign == "left") painted.texts.push([text, x, y, this.measureText(text).width])
+    if (["start", "left"].includes(this.textAlign)) painted.texts.push([text, x, y, this.measureText(text).width])
     fillText.call(this, text, x, y)
   }
 }"""
