@@ -184,10 +184,10 @@ def _caption(panel: Panel) -> str:
         elif isinstance(layer, Image):
             shades = ",".join(map(to_hex, sequential_colours(9)))
             bar = f'<i class="colours" style="background:linear-gradient(90deg,{shades})">'
-            named = not panel.equal and panel.y_label and panel.x_label
-            if named:
+            has_sides = not panel.equal and panel.y_label and panel.x_label
+            if has_sides:
                 axes = [f"rows: {panel.y_label}; columns: {panel.x_label}"]
-            end = ";" if named or panel.note else ""
+            end = ";" if has_sides or panel.note else ""
             swatches.append(f"{layer.low:.2g}{bar}</i>{layer.high:.2g}{end}")
     note = join_notes(", ".join(filter(None, axes)), panel.note)
     return " ".join([*swatches, html.escape(note)])

@@ -15,14 +15,14 @@ if (globalThis.customElements) {
       "Choose two other numbers, or drag one."]},
     {id: "alignment", title: "Alignment makes a circle", view: {seed: 26, stop: 300}, text: [
       "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock.",
-      "A run ends after 300 steps; another alignment begins a new one. Set it to 0.5 and try other starts: many end as a grid, with clumps of equal sums in rows. Most of these grids are nearly flat."]},
+      "A run ends after 300 steps; another alignment begins a new one. Set it to 0.5 and try other starts (seeds): many end as a grid, with clumps of equal sums in rows. Most of these grids are nearly flat."]},
     {id: "network", title: "Some networks do it too", text: [
       "First picture: a network learns to add from examples. Second: particles from the same start. Both end as a circle with the numbers in the same order.",
       "Blue arrows are the pull of the examples (the negative gradient of the loss), orange ones the forces of particles at the same points, both without what shifts or scales all points alike. They agree while the circle forms, by 0.7 at step 100, and hardly later: these forces are a model of the beginning.",
       `Not every network does it: of ${networks} with weight decay 0.6, ${circles} form a circle, ${grids} a grid, and ${networks - circles - grids} neither.`]},
     {id: "decision", title: "When is the end firm?", text: [
       "Two runs differ only in their start: the first ends as a circle, the second as a nearly flat grid.",
-      "At every fifth step, 100 copies of each run are shifted, by about a fifth of the spread of their points, and run on.",
+      "At every fifth step, 100 copies of each run are shifted at random, by about a fifth of the spread of their points, and run on.",
       "At the first step the end is nearly open: 56 and 59 of 100 copies end as their run does. It is firm (dashed lines) from the step on at which 90 or more do."]},
     {id: "transformer", title: "First by heart, then by rule", text: [
       "A transformer, a network with attention, learns to add as on a clock with 43 hours, from half of all sums. After 200 epochs, which are passes through these sums, it knows them by heart. New sums, of numbers that it has seen together in neither order, are wrong.",
