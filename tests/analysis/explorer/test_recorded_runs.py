@@ -319,6 +319,13 @@ def test_runs_are_grouped_and_sorted():
     }
 
 
+def test_losses_of_the_list_have_two_digits():
+    losses = (0.7, 2.04e-05, 0.123, 12.3)
+    entries = [catalogue.RunEntry(k, k, "done", loss=x) for k, x in enumerate(losses)]
+    _, *lines = catalogue.run_table_lines(entries)
+    assert [line.split()[1] for line in lines] == ["0.70", "2.0e-05", "0.12", "12"]
+
+
 def test_a_changed_file_is_opened_again(tmp_path):
     path = tmp_path / "run.nc"
     simulate(ParticleSettings(n=7), runs=2, steps=10, out=path)
@@ -493,6 +500,24 @@ def test_every_panel_is_explained(settings):
     for panel in scene.panels:
         assert panel.explanation
         assert panel.explanation in panel_heading(panel).text
+
+
+def test_the_caption_of_a_matrix_says_what_its_rows_and_columns_are(runs_folder):
+    panels = {panel.name: panel for panel in scene_of(runs_folder, "sparse", 0).panels}
+    text = panel_heading(panels["attention"]).text
+    assert "; rows: sequence; columns: position" in re.sub("<[^>]*>", "", text)
+    named = make_bokeh_panel(
+        Panel(
+            "map",
+            "map",
+            (Image("values", 0.0, 1.0, ("a",), tuple(map(str, range(12)))),),
+            (-0.5, 11.5),
+            (-0.5, 0.5),
+            equal=False,
+        ),
+        {"values": np.zeros((1, 1, 12))},
+    )
+    assert list(named.plot.xaxis[0].ticker.ticks) == [0, 2, 4, 6, 8, 10]
 
 
 def test_texts_of_a_file_are_escaped(runs_folder):
