@@ -133,7 +133,7 @@ def _empty_figure(panel: Panel) -> figure:
     images = [layer for layer in panel.layers if isinstance(layer, Image)]
     if images and not panel.equal:  # names of rows are in the hover text
         columns = images[0].columns
-        every = max(1, -(-len(columns) * max(map(len, columns)) // 26))
+        every = max(1, -(-len(columns) * (1 + max(map(len, columns))) // 26))
         named = {place: columns[place] for place in range(0, len(columns), every)}
         plot.xaxis.ticker = models.FixedTicker(ticks=list(named))
         plot.xaxis.major_label_overrides = named
@@ -184,7 +184,11 @@ def _caption(panel: Panel) -> str:
         elif isinstance(layer, Image):
             shades = ",".join(map(to_hex, sequential_colours(9)))
             bar = f'<i class="colours" style="background:linear-gradient(90deg,{shades})">'
-            swatches.append(f"{layer.low:.2g}{bar}</i>{layer.high:.2g}")
+            has_sides = not panel.equal and panel.y_label and panel.x_label
+            if has_sides:
+                axes = [f"rows: {panel.y_label}; columns: {panel.x_label}"]
+            end = ";" if has_sides or panel.note else ""
+            swatches.append(f"{layer.low:.2g}{bar}</i>{layer.high:.2g}{end}")
     note = join_notes(", ".join(filter(None, axes)), panel.note)
     return " ".join([*swatches, html.escape(note)])
 

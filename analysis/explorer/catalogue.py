@@ -215,7 +215,7 @@ class RunOrder(NamedTuple):
 
 
 RUN_ORDERS = {
-    "run": RunOrder("in order", largest_first=False),
+    "run": RunOrder("as in the file", largest_first=False),
     "accuracy": RunOrder("best first", largest_first=True),
     "imperfections": RunOrder("fewest imperfections", largest_first=False),
     "spikes": RunOrder("most spikes", largest_first=True),
@@ -233,7 +233,7 @@ def sort_runs(entries: Sequence[RunEntry], field: str = "run") -> list[RunEntry]
 _COLUMNS = (
     ("seed", "seed", "d"),
     ("acc", "accuracy", ".3f"),
-    ("loss", "loss", ".2g"),
+    ("loss", "loss", "#.2g"),
     ("imp", "imperfections", "d"),
     ("spikes", "spikes", "d"),
 )
@@ -248,7 +248,10 @@ def run_table_lines(entries: Sequence[RunEntry]) -> list[str]:
     for title, name, form in _COLUMNS:
         values = [getattr(entry, name) for entry in entries]
         if any(value is not None for value in values):
-            texts = ["" if value is None else format(value, form) for value in values]
+            texts = [
+                "" if value is None else format(value, form).removesuffix(".")
+                for value in values
+            ]
             width = max(map(len, [title, *texts]))
             columns.append([text.rjust(width) for text in [title, *texts]])
     ends = []

@@ -44,6 +44,7 @@ const ACTIONS = {
     player()?.tell()
     ask("python", performance.now(), player()?.figures.columns ?? 0)
   },
+  "copy-command": (button) => copy("Command", button.parentElement.querySelector("code").textContent),
   "show-help": () => document.getElementById("help").showModal(),
   "close": (button) => button.closest("dialog").close(),
 }

@@ -175,7 +175,9 @@ class LiveCharts:
             muted = colour("muted")
             plot.hspan(chart.level, line_dash="dashed", line_color=muted)
         parts = (panel_heading(panel), plot)
-        return Column(*parts, sizing_mode="stretch_width", margin=(8, 8, 0, 0))
+        made = Column(*parts, sizing_mode="stretch_width", margin=(8, 8, 0, 0))
+        made.styles = {"align-self": "stretch", "height": "auto"}
+        return made
 
     def clear(self) -> None:
         self.unsent: list[Mapping[str, float]] = []

@@ -85,7 +85,7 @@ class ParticlesPage(LivePage):
         Chart(
             "Grid imperfections",
             {"imperfections": "imperfections"},
-            note="a grid has few, a circle half of all",
+            note="sums nearest to a different one; a grid has few, a circle half of all",
         ),
         Chart(
             "Largest / smallest norm",

@@ -279,10 +279,10 @@ class EmbeddingStructure(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The kind of the structure, and the imperfections relative to all pair
-        sums."""
-        count = f"{self.imperfections} of {self.pairs} sums"
-        return f"{self.kind}; {count} are imperfections"
+        """The kind of the structure, and how many of all pair sums are no imperfections,
+        in the words of the story."""
+        count = f"{self.pairs - self.imperfections} of {self.pairs} sums"
+        return f"{self.kind}; {count} are nearest to an equal one"
 
 
 def embedding_structure(embedding: np.ndarray) -> EmbeddingStructure:

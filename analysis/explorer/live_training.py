@@ -44,7 +44,11 @@ class TrainingPage(LivePage):
     sliders = TrainingSliders
     chart_list = (
         *split_charts("train", "validation"),
-        Chart("Grid imperfections", {"network": "network", "particles": "particles"}),
+        Chart(
+            "Grid imperfections",
+            {"network": "network", "particles": "particles"},
+            note="sums nearest to a different one",
+        ),
     )
     run: TrainingRun
     structures: dict[str, EmbeddingStructure]

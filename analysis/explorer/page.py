@@ -26,6 +26,7 @@ from analysis.explorer.theme import (
     make_button,
     notice_div,
     page_theme,
+    style_sheet,
     text_div,
 )
 from analysis.panels.style import StyleName, style_in_use
@@ -40,6 +41,16 @@ _WRITE_ADDRESS_CODE = """
 """
 """The delay is needed because browsers allow only about 200 changes of the address in
 30 s."""
+
+
+_PREPARE_CODE = "show_preparing([body, introduction], names[this.active])"
+_NARROW_HEADING = """@media (max-width: 480px) { /* the tools beside the title */
+    :host { margin-bottom: 8px !important; }
+    .title { flex: 1 0 auto; margin: 0 !important; white-space: nowrap; align-self: center; font-size: 15px !important; }
+    .tools { margin: 0 !important; }
+    .tabs { order: 1; margin: 0 !important; }
+    .introduction { order: 2; }
+}"""
 
 
 class StaticTab:
@@ -87,20 +98,30 @@ class Page:
         """Settings of the particles that the reader has chosen in the story."""
         self.open_tab = ""
         labels = [name.capitalize() for name in makers]
-        self.tabs = RadioButtonGroup(labels=labels, margin=0, css_classes=["tabs"])
+        margin = (0, 24, 0, 0)
+        self.tabs = RadioButtonGroup(labels=labels, margin=margin, css_classes=["tabs"])
         self.message = notice_div()
-        place = (0, 0, 0, 24)
-        self.introduction = text_div("", 12, "muted", place, align_self="center")
-        self.introduction.min_width = 320
+        self.introduction = text_div("", 12, "muted", align_self="center")
+        self.introduction.update(min_width=320, css_classes=["introduction"])
         self.address = Div(visible=False, name="address")
+        self.body = Column(sizing_mode="stretch_width")
         self.asked = Div(visible=False, name="asked")
         self.code = Div(visible=False, name="code")
         self.asked.on_change("tags", lambda attribute, old, new: self._answer(*new))
         self.code.js_on_change("tags", CustomJS(code="copy_from_page(...this.tags)"))
         write = CustomJS(args={"address": self.address}, code=_WRITE_ADDRESS_CODE)
         self.address.js_on_change("text", write)
+        prepare = CustomJS(
+            args={
+                "body": self.body,
+                "introduction": self.introduction,
+                "names": labels,
+            },
+            code=_PREPARE_CODE,
+        )
+        self.tabs.js_on_change("active", prepare)
+        self.body.js_on_change("children", CustomJS(code="show_prepared()"))
         document.js_on_event(DocumentReady, write)  # the first tab
-        self.body = Column(sizing_mode="stretch_width")
         document.add_root(
             Column(
                 self._heading(),
@@ -131,7 +152,7 @@ class Page:
 
     def _heading(self) -> UIElement:
         title = text_div(_TITLE, 17, margin=(4, 28, 0, 0), font_weight="650")
-        title.sizing_mode = None
+        title.update(sizing_mode=None, css_classes=["title"])
         tools = [
             make_button("Copy link", classes=["small", "copy-link"]),
             make_button("Copy Python", classes=["small", "copy-python"]),
@@ -140,10 +161,18 @@ class Page:
         return Row(
             title,
             self.tabs,
-            Row(*tools, margin=(3, 0, 0, 24)),
+            Row(
+                *tools,
+                margin=(3, 18, 0, 0),
+                css_classes=["tools"],
+                stylesheets=[
+                    "@media (pointer: coarse) { .show-help { display: none; } }"
+                ],
+            ),
             self.introduction,
             sizing_mode="stretch_width",
             margin=(14, 0, 16, 0),
+            stylesheets=[_NARROW_HEADING],
             styles={"flex-wrap": "wrap", "row-gap": "6px"},
         )
 
@@ -206,26 +235,23 @@ class Page:
         self.address.text = url_state.url_query(settings, {"tab": self.open_tab})
 
 
-_NO_RUNS = """No trajectories were given. Record some runs with
-
-    python -m sims.particles --fa 2.0
-
-which prints the path of their file, and show them with
-
-    python -m analysis.explore runs/FILE.nc
-
-The other tabs need no recorded runs."""
+_NO_RUNS = """<p>No trajectories were given. Record some runs on the computer where this page
+comes from, with the first command, which prints the path of their file. The second command
+shows them.</p>
+<div class="command"><code>python -m sims.particles --fa 2.0</code> <button class="copy-command">Copy</button></div>
+<div class="command"><code>python -m analysis.explore runs/FILE.nc</code> <button class="copy-command">Copy</button></div>
+<p>The other tabs need no recorded runs.</p>"""
 
 
 _INTRODUCTIONS = {
     "runs": "A recorded run, in panels. Drag the slider, or press play. Marks show"
-    " where the loss drops or jumps, for particles the norm of the force.",
+    " where the loss (for particles, the force) drops or jumps.",
     "particles": "Equal sums attract each other, different ones repel. Raise the"
     " alignment while it runs, and the cloud opens into a circle.",
     "training": "A network learns to add from examples. Compare its points with the"
     " particles from the same start: do both form the same shape?",
     "transformer": "A transformer learns to add. Its numbers form circles while the"
-    " share of correct sums of the test split, which are new to it, rises.",
+    " share of correct sums of the test split, on which it is not trained, rises.",
 }
 """A sentence or two beside the tabs: what they show, and what to look for."""
 
@@ -242,6 +268,14 @@ def _message_tab(words: str) -> StaticTab:
     return StaticTab(text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap"))
 
 
+def _no_runs_tab() -> StaticTab:
+    """The tab of recorded runs without any."""
+    styles = [style_sheet("commands")]
+    return StaticTab(
+        Div(text=_NO_RUNS, stylesheets=styles, sizing_mode="stretch_width")
+    )
+
+
 def fill_document(document: Document, files: OpenFiles) -> None:
     """Fill a visitor's document with all tabs, in the style that its cookie names.
     files: those of the command line, shared by all visitors."""
@@ -251,7 +285,7 @@ def fill_document(document: Document, files: OpenFiles) -> None:
     recorded = partial(RunsPage, files, style)
     tabs: dict[str, Callable[[], Tab]] = {
         "story": partial(StaticTab, Div(text=_STORY, sizing_mode="stretch_width")),
-        "runs": recorded if files.paths else partial(_message_tab, _NO_RUNS),
+        "runs": recorded if files.paths else _no_runs_tab,
         "particles": partial(ParticlesPage, document, style),
         "training": partial(TrainingPage, document, style),
         "transformer": partial(TransformerPage, document, style),

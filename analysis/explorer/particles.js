@@ -191,18 +191,29 @@ if (globalThis.customElements) {
   input[type=number] { width: 4.5em; padding: 2px 6px; }
   input[type=range] { width: 11em; min-height: 26px; }
   output { font-variant-numeric: tabular-nums; }
+  @media (pointer: coarse) {
+    button, label, input[type] { min-height: 40px; box-sizing: border-box; }
+    input[type=checkbox] { width: 24px; }
+  }
+  @media (max-width: 760px) { /* a phone: the whole width for a slider with forty values */
+    canvas { margin: 0 auto; } .words { display: none; }
+    div { gap: 4px 10px; margin: 6px 0; }
+    label:has(.fa) { flex: 1; }
+    input[type=range] { flex: 1; width: auto; min-width: 0; }
+  }
   :host([controls=no]) :is(.controls, .words, .verdict) { display: none; }
   .verdict { font-weight: 650; border-radius: 99px; padding: 1px 12px; border: 1.5px solid currentColor; }
 </style>
 <canvas tabindex="0" role="img" aria-label="The numbers 0 to 16 in the plane, and small points for the sums of two of them"></canvas>
 <div class="controls"><label><span>Alignment f<sub>a</sub></span><input class="fa" type="range" min="0" max="4" step="0.1"><output class="value"></output></label></div>
-<div><button class="play"></button><button class="again">Another seed</button>
-  <output class="verdict" aria-live="polite"></output><output class="words"></output></div>
-<div class="controls"><label>seed <input class="seed" type="number" min="0"></label>
-  <label><input class="sums" type="checkbox" checked> sums of pairs</label></div>`;
+<div><button class="play"></button><button class="again">Another start</button>
+  <label class="controls">seed <input class="seed" type="number" min="0"></label><output class="verdict" aria-live="polite"></output>
+  <label class="controls"><input class="sums" type="checkbox" checked> sums of pairs</label><output class="words"></output></div>`;
 
   // Attributes: seed; fa; rate, steps a second; last, the step after which it begins again; stop, the step at which it ends, until
-  // Play, another seed or another alignment begin it again; sums and controls, "no" hides them; and pair ("3 5"), which marks two numbers and the class of their sum. Event "judged": the verdict, every ten steps; "pair": another pair.
+  // Play or another seed begin it again, while another alignment always does; sums and controls, "no" hides them; and pair ("3 5"), which
+  // marks two numbers and the class of their sum. Event "judged": the verdict, every ten steps; "pair": another pair.
+  // `changes` says what the reader has changed since the first step, which a run from the same seed with the last alignment lacks.
   class ParticleView extends HTMLElement {
     connectedCallback() {
       const root = this.shadowRoot || this.attachShadow({mode: "open"});
@@ -221,7 +232,7 @@ if (globalThis.customElements) {
       this.play.onclick = () => (this.ended ? this.restart(Number(this.seed.value)) : this.setPlaying(!this.playing));
       part(".again").onclick = () => this.restart(this.nextSeed());
       this.seed.onchange = () => this.restart(Math.min(Math.max(Math.trunc(Number(this.seed.value)), 0), this.seed.max));
-      this.slider.oninput = () => (this.ended ? this.restart(Number(this.seed.value)) : this.setAlignment());
+      this.slider.oninput = () => (this.stop < Infinity ? this.restart(Number(this.seed.value)) : this.setAlignment());
       this.sums.onchange = () => this.draw();
       this.canvas.onpointerdown = (event) => this.hold(event);
       this.canvas.onpointermove = (event) => this.drag(event);
@@ -250,6 +261,7 @@ if (globalThis.customElements) {
     restart(seed) {
       if (this.ended) this.setPlaying(true);
       this.seed.value = seed;
+      this.changes = new Set();
       this.particles = new Particles(ParticleStarts[seed], {fa: Number(this.slider.value)});
       this.setAlignment();
       this.judge();
@@ -271,14 +283,15 @@ if (globalThis.customElements) {
       if (pair) this.setPair([pair.split(" ")[1], nearest]);
     }
 
-    placeOf({offsetX, offsetY}) {
-      const half = this.canvas.clientWidth / 2, inside = (value) => Math.min(Math.max(value, -REACH), REACH);
+    placeOf({offsetX, offsetY}, most = REACH) {
+      const half = this.canvas.clientWidth / 2, inside = (value) => Math.min(Math.max(value, -most), most);
       return [inside(REACH * (offsetX / half - 1)), inside(REACH * (1 - offsetY / half))];
     }
 
     drag(event) {
       if (!this.held) return;
-      this.held.at = this.placeOf(event);
+      this.held.at = this.placeOf(event, REACH / 2); // so that its sums stay in the picture
+      this.changes.add("numbers");
       this.particles.place(this.held.number, ...this.held.at, this.held.from);
       this.draw();
     }
@@ -290,7 +303,9 @@ if (globalThis.customElements) {
     }
 
     setAlignment() {
-      this.particles.fa = Number(this.slider.value);
+      const fa = Number(this.slider.value);
+      if (fa !== this.particles.fa && this.particles.step > 0) this.changes.add("alignment");
+      this.particles.fa = fa;
       this.value.textContent = this.particles.fa.toFixed(1);
     }
 
@@ -336,7 +351,7 @@ if (globalThis.customElements) {
       const {particles} = this, {step, pairs} = particles, near = pairs.length - particles.imperfections(), verdict = particles.verdict();
       if (this.badge.textContent !== verdict) this.badge.textContent = verdict;
       this.dispatchEvent(new CustomEvent("judged", {detail: {verdict, particles}}));
-      this.words.textContent = `step ${step}; ${near} of ${pairs.length} sums have an equal sum as their nearest neighbour`;
+      this.words.textContent = `step ${step}; ${near} of ${pairs.length} sums are nearest to an equal one`;
     }
 
     draw() {

@@ -34,6 +34,13 @@ _FULL_HEIGHT = (
 )
 """Style of the controls beside the panels; the list of runs takes the height that the
 others leave."""
+_ONE_COLUMN = "@media (min-width: 861px) { :host { display: contents !important; } }"
+_BESIDE_EACH_OTHER = """@media (max-width: 860px) {
+    :host { display: grid !important; width: auto !important; margin: 16px 0 0 !important; gap: 0 32px;
+        grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); }
+}"""
+"""Styles of two groups of controls: one column beside the panels, and below the panels of
+a narrow window beside each other."""
 _BESIDE = [WIDGET_STYLES, style_sheet("beside")]
 """Styles of a select with its label at the left."""
 
@@ -74,7 +81,7 @@ class RunSelector:
         every = make_button(
             "all panels", lambda: choose(",".join(self.names)), classes=["small"]
         )
-        self.layout = Column(
+        runs = (
             self.file,
             _heading("Runs"),
             self.about,
@@ -82,15 +89,21 @@ class RunSelector:
             self.order,
             self.header,
             self.runs,
+        )
+        rest = (
             _heading("Compare"),
             self.other_file,
             self.other_run,
             _heading("Panels"),
             Row(main, every, margin=(0, 0, 6, 0)),
             self.boxes,
+        )
+        self.layout = Column(
+            Column(*runs, stylesheets=[_ONE_COLUMN]),
+            Column(*rest, stylesheets=[_ONE_COLUMN]),
             width=264,
             margin=(0, 24, 0, 0),
-            stylesheets=[LAST_IF_STACKED, _FULL_HEIGHT],
+            stylesheets=[LAST_IF_STACKED, _FULL_HEIGHT, _BESIDE_EACH_OTHER],
         )
 
     def _select(

@@ -30,13 +30,18 @@ def facts_line(scene: Scene, frames: np.ndarray) -> str:
     only some are sent."""
     status = scene.facts.get("status", "")
     facts = [{"done": "finished", "running": "still running"}.get(status, status)]
-    for name, label in (("accuracy", "correct: "), ("loss", "loss: ")):
-        facts.append(label + scene.facts[name] if name in scene.facts else "")
-    facts.append(scene.facts.get("structure", ""))
     for kinds, count in scene.event_counts().items():
         facts.append(f"{count} {kinds.removesuffix('s') if count == '1' else kinds}")
     if len(frames) < len(scene.steps):
         facts.append(f"{len(frames)} of {len(scene.steps)} frames, evenly spaced")
+    labels = {"accuracy": "correct: ", "loss": "loss: ", "structure": ""}
+    end = [
+        label + scene.facts[name]
+        for name, label in labels.items()
+        if name in scene.facts
+    ]
+    if end:
+        facts.append(f"at the last step: {'; '.join(end)}")
     return "; ".join(filter(None, facts))
 
 

@@ -58,9 +58,9 @@ class LawText(param.String):
 class ParticleSliders(param.Parameterized):
     """Settings of the page of particles."""
 
-    fa = _number(PARTICLES.fa, 0, 5, 0.1, "alignment f_a")
-    gr = _number(PARTICLES.gr, 0, 5, 0.1, "repulsion g_r")
-    ga = _number(PARTICLES.ga, 0, 5, 0.1, "attraction g_a")
+    fa = _number(PARTICLES.fa, 0, 5, 0.1, "alignment fₐ")
+    gr = _number(PARTICLES.gr, 0, 5, 0.1, "repulsion gᵣ")
+    ga = _number(PARTICLES.ga, 0, 5, 0.1, "attraction gₐ")
     attraction = LawText(PARTICLES.attraction, label="attraction of r")
     repulsion = LawText(PARTICLES.repulsion, label="repulsion of r")
     alignment = LawText(PARTICLES.alignment, label="alignment of c")
@@ -96,4 +96,4 @@ class TransformerSliders(param.Parameterized):
     attention_rate = _number(_SMALL.attention_rate, 0, 1, 0.05, "attention rate α")
     n = _number(_SMALL.n, 5, 59, 1, "modulus p")
     seed = _seed(0)
-    pace = _pace(5, "epoch", (1, 5, 20, 50))
+    pace = _pace(3, "epoch", (1, 3, 10, 30))

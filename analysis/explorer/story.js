@@ -12,21 +12,21 @@ if (globalThis.customElements) {
     {id: "sums", title: "Equal sums attract", view: {pair: "3 5", controls: "no", rate: 20, last: 400, seed: 26}, text: [
       "Add the positions of 3 and 5 as seen from the centre, the small dot: the ring is their sum. Numbers count as on a clock with 17 hours, so 12 + 13 is 8 as well. The large dots are all sums that are 8.",
       "Equal sums attract each other. Different sums repel each other.",
-      "Click two other numbers, or drag one."]},
+      "Choose two other numbers, or drag one."]},
     {id: "alignment", title: "Alignment makes a circle", view: {seed: 26, stop: 300}, text: [
-      "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock. Equal sums then lie in one direction, but not in one place.",
-      "A run ends after 300 steps; another alignment begins a new one. Set it to 0.5 and try other seeds, which are random starts: many end as a grid, with clumps of equal sums in rows."]},
+      "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock.",
+      "A run ends after 300 steps; another alignment begins a new one. Set it to 0.5 and try other starts (seeds): many end as a grid, with clumps of equal sums in rows. Most of these grids are nearly flat."]},
     {id: "network", title: "Some networks do it too", text: [
-      "First picture: a network learns to add from examples, and training pulls its points along the blue arrows. Second: particles from the same start. Both end as a circle with the numbers in the same order.",
-      "The orange arrows are the forces of particles at the network's points. They agree with the blue ones in part, mostly because both push outward. Forces are a model of training.",
-      `Not every network does it: of ${networks} with these settings, ${circles} form a circle, ${grids} a grid, and ${networks - circles - grids} neither.`]},
+      "First picture: a network learns to add from examples. Second: particles from the same start. Both end as a circle with the numbers in the same order.",
+      "Blue arrows are the pull of the examples (the negative gradient of the loss), orange ones the forces of particles at the same points, both without what shifts or scales all points alike. They agree while the circle forms, by 0.7 at step 100, and hardly later: these forces are a model of the beginning.",
+      `Not every network does it: of ${networks} with weight decay 0.6, ${circles} form a circle, ${grids} a grid, and ${networks - circles - grids} neither.`]},
     {id: "decision", title: "When is the end firm?", text: [
-      "Two runs have the same forces and different starts. One ends as a circle, the other as a nearly flat grid.",
-      "At every fifth step, 100 copies of each run are shifted a little and run on. The curves are the share of copies that become circles.",
-      "From the first step more than half of the copies end as their run does: the start decides its end. The end is firm (dashed lines) from the step on at which 90 or more do: small shifts now rarely change it."]},
+      "Two runs differ only in their start: the first ends as a circle, the second as a nearly flat grid.",
+      "At every fifth step, 100 copies of each run are shifted at random, by about a fifth of the spread of their points, and run on.",
+      "At the first step the end is nearly open: 56 and 59 of 100 copies end as their run does. It is firm (dashed lines) from the step on at which 90 or more do."]},
     {id: "transformer", title: "First by heart, then by rule", text: [
-      "A transformer, a network with attention, learns to add as on a clock with 43 hours, from half of all sums. After 200 epochs, which are passes through these sums, it knows them by heart, and most new sums are wrong.",
-      "Training goes on, and the numbers form circles, of which one is shown. The loss, which measures the error, first rises for new sums and then falls. There are three phases: the network memorises, forms the circuits of the rule, and cleans up what it had memorised. After 4,700 epochs nine of ten sums of numbers that it has never seen together are correct."]},
+      "A transformer, a network with attention, learns to add as on a clock with 43 hours, from half of all sums. After 200 epochs, which are passes through these sums, it knows them by heart. New sums, of numbers that it has seen together in neither order, are wrong.",
+      "Training goes on, and the numbers form circles, of which one is shown. The loss, which measures the error, first rises for new sums and then falls. The network memorises, forms the circuits of the rule, and cleans up what it had memorised. In this run nine of ten new sums are correct after 4,300 epochs."]},
     {id: "spike", title: "A spike of the loss", text: [
       "Another network learns another sum. Its input is a row of 12 bits, 0 or 1, and it says whether the sum of the first five is even or odd. Each dot is an input, and its direction from the centre decides the answer.",
       "At step 37,046 the loss jumps: groups of dots have crossed a boundary within one step, and their answers are wrong (rings). The next step brings them back, but other dots cross, the loss is high again at step 37,052, and then it falls slowly."]},
@@ -47,8 +47,9 @@ if (globalThis.customElements) {
   h2 { margin: 0 0 8px; font-size: 24px; line-height: 1.25; }
   section { display: grid; grid-template-columns: minmax(260px, 2fr) minmax(0, 6fr); gap: 8px 36px; align-items: start; }
   p { margin: 0 0 12px; }
-  .live { font-weight: 600; white-space: pre-line; }
+  .live { font-weight: 600; margin-top: 12px; }
   .live:empty { display: none; }
+  .ends { display: flex; flex-wrap: wrap; gap: 4px; margin: 4px 0 8px; }
   .buttons { display: flex; flex-wrap: wrap; gap: 8px; }
   particle-view { max-width: none; }
   .pictures { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 8px 14px; margin: 0 0 8px; }
@@ -58,7 +59,8 @@ if (globalThis.customElements) {
   figcaption span::before { content: ""; display: inline-block; width: 18px; margin-right: 6px; vertical-align: middle; border-top: 3px solid var(--colour); }
   canvas { display: block; width: 100%; aspect-ratio: 1; box-sizing: border-box;
     border: 1px solid color-mix(in srgb, currentColor 30%, transparent); border-radius: 8px; }
-  .live canvas { display: inline-block; width: 60px; margin: 4px 4px 0 0; }
+  .live canvas { width: 60px; }
+  .live figcaption { font-size: 13px; line-height: 1.3; font-weight: 400; margin: 0; text-align: center; }
   .chart canvas { aspect-ratio: auto; flex: 1 1 210px; height: 210px; }
   .points { max-width: var(--side); }
   .pictures:has(.points + .points + .chart) { grid-template-columns: repeat(2, minmax(0, calc(0.6 * var(--side)))) 1fr; }
@@ -69,18 +71,23 @@ if (globalThis.customElements) {
   @media (max-width: 760px) { /* text and picture fit on a phone's screen together */
     :host { --side: 36vh; font: 15px/1.4 system-ui, sans-serif; }
     section { display: flex; flex-direction: column; align-items: stretch; }
-    particle-view:not([controls=no]) { --side: 30vh; } /* with its slider on one screen */
-    .words { display: contents; } .live, .buttons { order: 1; }
+    particle-view { --side: 34vh; } particle-view:not([controls=no]) { --side: 26vh; } /* with its buttons on one screen */
+    .words { display: contents; } .live, .buttons { order: 1; } .live { min-height: 4.2em; margin: 0; }
+    .points { width: 100%; margin: 0 auto; }
     h2 { font-size: 19px; margin: 0; } p { margin: 0 0 8px; } .text p:last-child { margin: 0; }
-    nav { gap: 4px; margin: 0 0 8px; } nav button { min-width: 32px; } nav span { display: none; }
+    nav { gap: 4px; margin: 0 0 8px; } nav button { min-width: 32px; padding: 2px 4px; } nav span { display: none; }
     .chart canvas { flex: 1 1 130px; height: 130px; } .points:first-child + .chart canvas { flex-basis: 165px; }
     .pictures:has(.points + .points + .chart) { grid-template-columns: repeat(2, minmax(0, 1fr)); }
     figcaption { font-size: 13px; } figcaption span { margin: 0 8px 0 0; } .line { min-height: 2.8em; } ::slotted(ul) { margin: 0; padding-left: 20px; }
   }
+  @media (pointer: coarse) {
+    button, .player input { min-height: 40px; }
+    nav button { min-width: 40px; }
+  }
 </style>
 <nav aria-label="Chapters"></nav>
-<section><div class="words"><h2 tabindex="-1"></h2><div class="text"></div><slot hidden></slot><p class="live"></p>
-<div class="buttons"><button class="more" hidden></button><button class="next">Next chapter</button></div></div><div class="picture"></div></section>`;
+<section><div class="words"><h2 tabindex="-1"></h2><div class="text"></div><slot hidden></slot>
+<div class="buttons"><button class="more" hidden></button><button class="next">Next chapter</button></div><div class="live"></div></div><div class="picture"></div></section>`;
 
   const line = (pen, points) => { pen.beginPath(); points.forEach(([x, y]) => pen.lineTo(x, y)); pen.stroke(); };
   const disc = (pen, x, y, radius) => { pen.beginPath(); pen.arc(x, y, radius, 0, 7); };
@@ -138,15 +145,26 @@ if (globalThis.customElements) {
     for (const k of wrong ? wrong[at] : []) { disc(pen, ...points[k], 6); pen.stroke(); }
   }
 
-  // Rows above a chart for names of steps, so that none covers another: [[left end of the name, row], ...].
-  function rowsOf(pen, names, left, right) {
-    const ends = [];
-    return names.map(({name, middle}) => {
-      const {width} = pen.measureText(name), begin = Math.max(Math.min(middle - width / 2, right - width), left);
-      const free = ends.findIndex((end) => end < begin - 8), row = free < 0 ? ends.length : free;
-      ends[row] = begin + width;
-      return [begin, row];
-    });
+  // Places above a chart for names of steps, each joined to its step by a line: [[left end of the name, row], ...]. No name covers
+  // another or lies on the line of another. A name is centred on its line, or begins or ends there, in as few rows as possible.
+  function placesOf(pen, names, left, right) {
+    const joins = (upper, lower) => upper.row > lower.row && lower.begin - 4 < upper.middle && upper.middle < lower.end + 4;
+    const meet = (a, b) => (a.row === b.row ? a.begin < b.end + 8 && b.begin < a.end + 8 : joins(a, b) || joins(b, a));
+    const search = (rows, found) => {
+      if (found.length === names.length) return found;
+      const {name, middle} = names[found.length], {width} = pen.measureText(name);
+      for (let row = 0; row < rows; row++) {
+        for (const share of [0.5, 0, 1]) {
+          const begin = Math.max(Math.min(middle - share * width, right - width), left), place = {row, middle, begin, end: begin + width};
+          const all = !found.some((other) => meet(place, other)) && search(rows, [...found, place]);
+          if (all) return all;
+        }
+      }
+      return null;
+    };
+    let places = null;
+    for (let rows = 1; !places && rows <= names.length; rows++) places = search(rows, []);
+    return (places || names.map(({middle}, row) => ({begin: Math.max(left, middle), row}))).map(({begin, row}) => [begin, row]);
   }
 
   // Curves over all steps, with a dot at a frame. Phases are shades and marked steps dashed lines, with their names above; the present
@@ -158,7 +176,7 @@ if (globalThis.customElements) {
     pen.lineWidth = 1;
     const names = [...bands.map(({name, begin, end}) => ({name, from: begin, to: end, middle: x((begin + end) / 2)})),
       ...marks.map(({name, step, colour}) => ({name, colour, middle: x(step)}))];
-    const rows = rowsOf(pen, names, left, right), top = 18 * (1 + Math.max(-1, ...rows.map(([, row]) => row))) + 14;
+    const rows = placesOf(pen, names, 4, size - 4), top = 18 * (1 + Math.max(-1, ...rows.map(([, row]) => row))) + 14;
     const y = (value) => bottom - (bottom - top) * (value - low) / (high - low);
     names.forEach(({name, from, to, middle, colour}, k) => {
       const here = colour || (from <= steps[at] && steps[at] < to), [begin, row] = rows[k], foot = top - 8 - 18 * row;
@@ -189,20 +207,28 @@ if (globalThis.customElements) {
     }
   }
 
-  // The pair sums at the end of a run, as a small picture.
-  function smallPicture({sums, residue, n}, words) {
+  // The pair sums at the end of a run, as a small picture with its verdict below. words: a longer description.
+  function smallPicture({sums, residue, n}, verdict, words) {
     const canvas = document.createElement("canvas"), side = 120, reach = 1.1 * Math.max(...sums.map(Math.abs));
     const points = Array.from(residue, (_, k) => [sums[2 * k] / reach, sums[2 * k + 1] / reach]);
+    const figure = document.createElement("figure"), caption = document.createElement("figcaption");
+    caption.textContent = verdict;
     Object.assign(canvas, {width: side, height: side, title: words, role: "img", ariaLabel: words});
     drawPoints(canvas.getContext("2d"), {points: [points], hues: Array.from(residue, (sum) => sum / n)}, 0, side);
-    return canvas;
+    figure.append(canvas, caption);
+    return figure;
   }
 
-  // Python lines that repeat runs. calls: of simulate.
-  function pythonOf(calls) {
+  // Python lines that repeat runs. calls: of simulate. notes: comments above them.
+  function pythonOf(calls, notes = []) {
     const names = [...new Set(calls.join().match(/\b(\w+Settings|simulate|replay)\b/g))].sort();
-    return [`from dynamics import ${names.join(", ")}\n\n`, ...calls.map((call, k) => `trajectory${k ? k + 1 : ""} = ${call}\n`)].join("");
+    return [`from dynamics import ${names.join(", ")}\n\n`, ...notes.map((note) => `# ${note}\n`),
+      ...calls.map((call, k) => `trajectory${k ? k + 1 : ""} = ${call}\n`)].join("");
   }
+  const CHANGES = {
+    alignment: "On the page the alignment changed during the run; here it has its last value from the start.",
+    numbers: "On the page numbers were dragged during the run; here none is.",
+  };
 
   let opened = 0; // the chapter, for a story that is shown again
 
@@ -211,6 +237,12 @@ if (globalThis.customElements) {
       const root = this.shadowRoot || this.attachShadow({mode: "open"});
       root.innerHTML = STORY;
       this.select = (name) => root.querySelector(name);
+      if (matchMedia("(pointer: coarse)").matches) {
+        for (const link of this.querySelectorAll("a")) {
+          link.style.padding = "11px 0";
+          link.parentElement.style.marginBottom = "18px";
+        }
+      }
       CHAPTERS.forEach(({title}, index) => {
         const button = document.createElement("button");
         button.innerHTML = `${index + 1}<span> ${title}</span>`;
@@ -220,7 +252,7 @@ if (globalThis.customElements) {
       });
       this.select(".next").onclick = () => this.open(this.index + 1, true);
       this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      this.ends = {weak: [], strong: []};
+      this.ends = {rising: [], weak: [], strong: []};
       this.reached = {fa: STRONG, seed: 26};
       this.onhash = () => {
         const index = CHAPTERS.findIndex(({id}) => `#${id}` === location.hash);
@@ -265,9 +297,10 @@ if (globalThis.customElements) {
 
     // Python lines that repeat the runs of the chapter.
     get python() {
-      const {id, view} = CHAPTERS[this.index], {particles, seed} = this.select("particle-view") || {};
+      const {id, view} = CHAPTERS[this.index], {particles, seed, changes} = this.select("particle-view") || {};
       if (!view) return pythonOf(StoryData[id].code);
-      return pythonOf([`simulate(ParticleSettings(fa=${particles.fa}), runs=1, seed=${seed.value}, steps=${particles.step}, every=1)`]);
+      const call = `simulate(ParticleSettings(fa=${particles.fa}), runs=1, seed=${seed.value}, steps=${particles.step}, every=1)`;
+      return pythonOf([call], [...changes].map((name) => CHANGES[name]));
     }
 
     // A button beside the text of a chapter.
@@ -302,28 +335,43 @@ if (globalThis.customElements) {
     countShapes(view) {
       const words = (ends) => SHAPES.map((shape) => `${shape} ${ends.filter(({verdict}) => verdict === shape).length}`).join(", ");
       const tell = () => {
-        const kinds = [[`weak alignment (below ${WEAK})`, this.ends.weak], ["strong alignment", this.ends.strong]].filter(([, ends]) => ends.length);
-        const rows = kinds.flatMap(([name, ends]) => [`\n${name}: ${words(ends)}\n`, ...ends.slice(-TEN).map(({picture}) => picture)]);
+        const kinds = [["rising alignment", this.ends.rising], [`weak alignment (below ${WEAK})`, this.ends.weak], ["strong alignment", this.ends.strong]]
+          .filter(([, ends]) => ends.length);
+        const place = ({verdict}) => SHAPES.indexOf(verdict);
+        const rows = kinds.flatMap(([name, ends]) => {
+          const line = document.createElement("div"), pictures = document.createElement("div");
+          line.textContent = `${name}: ${words(ends)}`;
+          pictures.className = "ends";
+          pictures.append(...ends.slice(-TEN).sort((a, b) => place(a) - place(b)).map(({picture}) => picture));
+          return [line, pictures];
+        });
         this.select(".live").replaceChildren(...(rows.length ? ["Ends of runs, and their sums", ...rows] : []));
       };
       view.addEventListener("judged", ({detail: {verdict, particles}}) => {
         const {fa} = particles, seed = Number(view.seed.value);
         this.reach({fa, seed});
-        if (!view.ended) return;
-        this.ends[fa < WEAK ? "weak" : "strong"].push({verdict, picture: smallPicture(particles, `seed ${seed}, alignment ${fa}: ${verdict}`)});
+        if (!view.ended || view.changes.has("numbers")) return;
+        const kind = view.changes.has("alignment") ? "rising" : (fa < WEAK ? "weak" : "strong");
+        this.ends[kind].push({verdict, picture: smallPicture(particles, verdict, `seed ${seed}, alignment ${fa}: ${verdict}`)});
         tell();
       });
       let rest = 0;
       const runNext = () => {
-        if (!rest || !view.isConnected) return;
+        if (!view.isConnected) return;
+        if (!rest) return this.select(".live").scrollIntoView({block: "nearest"});
         rest -= 1;
         view.restart(view.nextSeed());
         view.move(view.stop);
         setTimeout(runNext, 150);
       };
-      this.setMore("Try ten seeds", () => { rest = TEN; runNext(); });
-      tell();
       let rising = true;
+      this.setMore("Try ten starts", () => {
+        if (rising) view.slider.value = STRONG;
+        rising = false;
+        rest = TEN;
+        runNext();
+      });
+      tell();
       view.slider.addEventListener("input", () => { rising = false; });
       const raise = () => {
         if (!rising || !view.isConnected || view.slider.value >= STRONG) return;

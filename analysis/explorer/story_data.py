@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 import torch
+import xarray as xr
 
 from analysis.committors import committor
 from analysis.committors.decision import FIRM, last_onset
 from analysis.explorer.live_run import embedding_structure
 from analysis.explorer.particle_law import law_script
-from analysis.forces import cosine_similarity
+from analysis.forces import cosine_similarity, without_shift_and_scaling
 from analysis.forces.audited_runs import read_audited_run
 from analysis.panels.transformer_panels import frequency_plane
 from analysis.progress_measures import grokking_phases
@@ -41,8 +42,9 @@ from dynamics import (
     randomness,
     replay,
     simulate,
+    trained_pairs,
 )
-from dynamics.networks import weights
+from dynamics.networks import single_torch_thread, transformer_of, weights
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.particles import ParticleSystem
 from dynamics.tasks import distinct_sequences, sparse_sum
@@ -118,7 +120,8 @@ def _line(name: str, colour: str, values: np.ndarray) -> dict[str, Any]:
 
 def network_record() -> dict[str, Any]:
     """A network in training, with the pull of its loss and the force of particles at
-    its numbers, and particles from the same start."""
+    its numbers, and particles from the same start. Both leave out shift and scaling,
+    which do nothing to particles."""
     ensemble = Ensemble(ModularSettings(), 1)
     network = ensemble.simulate(progress=False)
     frames = np.arange(NETWORK_FRAMES)
@@ -129,17 +132,21 @@ def network_record() -> dict[str, Any]:
     for _ in frames:
         particles.append(state.embedding[0])
         state = system.advance(state, 2)
-    force = system.force(run.embedding)[0]
-    agreement = cosine_similarity(run.targets[0], force)
-    accuracy = network["accuracy"].values[0, frames, 0]
+    pull, force = (
+        without_shift_and_scaling(motion[0], run.embedding)
+        for motion in (run.targets, system.force(run.embedding))
+    )
+    agreement = cosine_similarity(pull, force)
+    accuracy = network["accuracy"].sel(split=["train", "validation"]).values[0, frames]
     words = [
-        f"Training step {step:,}: {correct:.0%} of the examples are correct. The arrows"
-        f" agree by {cosine:.2f} (1: equal, 0: unrelated)."
-        for step, correct, cosine in zip(
+        f"Training step {step:,}: {trained:.0%} of the sums it trains on are correct,"
+        f" {other:.0%} of the others. The arrows agree by {cosine:.2f} (1: equal,"
+        " 0: unrelated)."
+        for step, (trained, other), cosine in zip(
             network["step"].values[frames], accuracy, agreement, strict=True
         )
     ]
-    pulls = {BLUE: run.targets[0], ORANGE: force}
+    pulls = {BLUE: pull, ORANGE: force}
     return {
         "words": words,
         "rate": 15,
@@ -171,17 +178,17 @@ def decision_record() -> dict[str, Any]:
     lines = []
     marks = []
     code = []
-    for seed, shape, colour in (
-        (CIRCLE_SEED, "circle", BLUE),
-        (GRID_SEED, "grid", ORANGE),
+    for seed, shape, rank, colour in (
+        (CIRCLE_SEED, "circle", "first", BLUE),
+        (GRID_SEED, "grid", "second", ORANGE),
     ):
         ensemble = Ensemble(ParticleSettings(fa=1.0), 1, seed, steps=300, every=1)
         run = ensemble.simulate(progress=False)
         shares = committor(run, "circle", branched, COPIES, SHIFT)["committor"].values
-        label = f"Run that ends as a {shape}"
+        label = f"{rank.capitalize()} run: a {shape}"
         panels.append(_number_points(label, run["embedding"].values[0, steps]))
         line = np.interp(steps, branched, shares.ravel())
-        lines.append(_line(f"run that ends as a {shape}", colour, line))
+        lines.append(_line(f"{rank} run", colour, line))
         agreement = shares.ravel() if shape == "circle" else 1 - shares.ravel()
         step = branched[last_onset(agreement >= FIRM)]
         name = f"{shape} firm from step {step}"
@@ -195,8 +202,8 @@ def decision_record() -> dict[str, Any]:
         "marks": marks,
     }
     words = [
-        f"Step {step}: {100 * first:.0f}% of the copies of the one run become circles,"
-        f" {100 * second:.0f}% of those of the other."
+        f"Step {step}: {100 * first:.0f}% of the copies of the first run become circles,"
+        f" {100 * second:.0f}% of those of the second."
         for step, first, second in zip(
             steps, lines[0]["values"], lines[1]["values"], strict=True
         )
@@ -204,9 +211,32 @@ def decision_record() -> dict[str, Any]:
     return {"words": words, "rate": 12, "code": code, "panels": [*panels, curves]}
 
 
+def unseen_pairs(trajectory: xr.Dataset) -> np.ndarray:
+    """The pairs (pair, 2) of which a transformer is trained on neither order."""
+    trained = trained_pairs(trajectory).isel(run=0)
+    pairs = np.stack([trained["first"], trained["second"]], axis=1)
+    seen = set(map(tuple, pairs[trained.values].tolist()))
+    return np.array([(a, b) for a, b in pairs if not {(a, b), (b, a)} & seen])
+
+
+@torch.no_grad()
+def unseen_scores(trajectory: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Accuracy and loss of a transformer at these pairs, (frame,). Those of the test
+    split are in part of trained pairs in the other order, which it gets right early."""
+    network = transformer_of(trajectory)
+    pairs = torch.from_numpy(unseen_pairs(trajectory))
+    targets = network.target(pairs)
+    with single_torch_thread():
+        logits = network.logits(weights(trajectory, run=0), pairs).double()
+    correct = (logits.argmax(-1) == targets).double().mean(-1)
+    right = logits.gather(-1, targets.expand(len(logits), -1)[..., None])[..., 0]
+    return correct.numpy(), (logits.logsumexp(-1) - right).mean(-1).numpy()
+
+
 def transformer_record() -> dict[str, Any]:
     """The numbers of a transformer in the plane of the strongest frequency of its
-    embedding, and its accuracies with the phases."""
+    embedding, and its accuracies with the phases. New sums are those of pairs that it
+    has seen in neither order."""
     ensemble = Ensemble(TRANSFORMER, 1, steps=TRANSFORMER_EPOCHS, every=100)
     trajectory = ensemble.simulate(progress=False)
     n = TRANSFORMER.n
@@ -215,15 +245,15 @@ def transformer_record() -> dict[str, Any]:
     frequency = int(dominant_frequency(power_fractions(embedding[-1])))
     places = embedding @ frequency_plane(embedding[-1], frequency)
     steps = trajectory["step"].values
-    train, test = trajectory["accuracy"].sel(split=["train", "test"]).values[0].T
-    loss = trajectory["loss"].sel(split="test").values[0]
+    train = trajectory["accuracy"].sel(split="train").values[0]
+    unseen, loss = unseen_scores(trajectory)
     phases = grokking_phases(trajectory)[["begin", "end"]].isel(run=0, drop=True)
     phases = phases.rename(phase="name").to_dataframe().reset_index()
     curves = {
         "label": "Correct sums, and the loss of new sums",
         "lines": [
             _line("sums it trains on", BLUE, train),
-            _line("new sums", ORANGE, test),
+            _line("new sums", ORANGE, unseen),
             _line("loss of new sums (1: its largest)", "#8a8a8a", loss / loss.max()),
         ],
         "limits": [0, 1],
@@ -234,7 +264,7 @@ def transformer_record() -> dict[str, Any]:
     words = [
         f"Epoch {step:,}: {100 * trained:.0f}% of the sums it trains on are correct,"
         f" {100 * new:.0f}% of the new ones."
-        for step, trained, new in zip(steps, train, test, strict=True)
+        for step, trained, new in zip(steps, train, unseen, strict=True)
     ]
     return {
         "words": words,

@@ -10,7 +10,7 @@ from tests.browser import change_colour_scheme, open_page, serve
 PHONE = {"width": 390, "height": 844}
 WIDTHS = (390, 900, 1440)
 LIVE_TABS = {
-    "particles": "alignment f_a",
+    "particles": "alignment fₐ",
     "training": "learning rate",
     "transformer": "learning rate",
 }
@@ -143,3 +143,38 @@ def test_a_page_that_is_closed_during_frames_leaves_no_traceback(chromium):
     assert code == 130
     assert "Traceback" not in errors
     assert "Error" not in errors
+
+
+PRESS_AND_LOOK = """(button, old) => new Promise((tell) => {
+  const message = document.getElementById("preparing")
+  new MutationObserver(() => tell([message.textContent, getComputedStyle(old).visibility])).observe(message, {childList: true})
+  button.click()
+})"""
+"""Gives the first message after a click, and whether the old content is visible then."""
+
+
+def test_a_tab_that_is_prepared_says_so_at_once(explorer, chromium_page):
+    page = chromium_page
+    open_page(page, f"{explorer.address}?tab=story")
+    button = page.get_by_role("button", name="Particles", exact=True)
+    message = "Particles: being prepared …"
+    story = page.locator("training-story").element_handle()
+    assert button.evaluate(PRESS_AND_LOOK, story) == [message, "hidden"]
+    page.get_by_role("slider", name=LIVE_TABS["particles"]).wait_for()
+    page.get_by_text(message).wait_for(state="detached")
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Pause").wait_for()
+
+
+def test_runs_and_panels_are_beside_each_other_below_the_pictures(
+    explorer, chromium_page
+):
+    page = chromium_page
+    page.set_viewport_size({"width": 820, "height": 900})
+    open_page(page, f"{explorer.address}?tab=runs")
+    runs, compare = (
+        page.get_by_text(name, exact=True).last.bounding_box()
+        for name in ("Runs", "Compare")
+    )
+    assert compare["x"] > runs["x"] + 250
+    assert compare["y"] == pytest.approx(runs["y"], abs=80)  # with a choice of files

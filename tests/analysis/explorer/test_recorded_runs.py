@@ -173,7 +173,8 @@ def test_facts_of_a_run_are_in_words():
     }
     scene = replace(made_up(np.arange(5)), facts=facts)
     assert facts_line(scene, np.arange(5)) == (
-        "finished; correct: 99.8% train; loss: 0.01 train; circle, 85 imperfections"
+        "finished; at the last step: correct: 99.8% train; loss: 0.01 train; circle,"
+        " 85 imperfections"
     )
 
 
@@ -316,6 +317,13 @@ def test_runs_are_grouped_and_sorted():
     assert {line.index(word) for line, word in zip(lines, words, strict=True)} == {
         header.index("end")
     }
+
+
+def test_losses_of_the_list_have_two_digits():
+    losses = (0.7, 2.04e-05, 0.123, 12.3)
+    entries = [catalogue.RunEntry(k, k, "done", loss=x) for k, x in enumerate(losses)]
+    _, *lines = catalogue.run_table_lines(entries)
+    assert [line.split()[1] for line in lines] == ["0.70", "2.0e-05", "0.12", "12"]
 
 
 def test_a_changed_file_is_opened_again(tmp_path):
@@ -494,6 +502,24 @@ def test_every_panel_is_explained(settings):
         assert panel.explanation in panel_heading(panel).text
 
 
+def test_the_caption_of_a_matrix_says_what_its_rows_and_columns_are(runs_folder):
+    panels = {panel.name: panel for panel in scene_of(runs_folder, "sparse", 0).panels}
+    text = panel_heading(panels["attention"]).text
+    assert "; rows: sequence; columns: position" in re.sub("<[^>]*>", "", text)
+    named = make_bokeh_panel(
+        Panel(
+            "map",
+            "map",
+            (Image("values", 0.0, 1.0, ("a",), tuple(map(str, range(12)))),),
+            (-0.5, 11.5),
+            (-0.5, 0.5),
+            equal=False,
+        ),
+        {"values": np.zeros((1, 1, 12))},
+    )
+    assert list(named.plot.xaxis[0].ticker.ticks) == [0, 2, 4, 6, 8, 10]
+
+
 def test_texts_of_a_file_are_escaped(runs_folder):
     panel = scene_of(runs_folder, "particles", 0).panels[0]
     text = panel_heading(
@@ -640,7 +666,7 @@ def test_the_legend_has_the_events_of_the_run_alone(page, runs_folder):
 
 def test_escape_closes_an_explanation_and_the_page_has_landmarks(page):
     tab = page(file="particles")
-    assert tab.get_by_label("order").input_value() == "in order"
+    assert tab.get_by_label("order").input_value() == "as in the file"
     assert tab.get_by_role("main").count() == 1
     assert tab.get_by_role("heading", level=1).inner_text() == "training dynamics"
     button = tab.get_by_label("About: embedding").first
