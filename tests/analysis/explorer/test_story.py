@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from analysis.explorer import story_data
-from analysis.explorer.live_run import GRID_FRACTION
 from analysis.structures import count_imperfections, is_circle
+from analysis.structures.circles_and_grids import GRID_FRACTION
 from dynamics import ParticleSettings
 from dynamics.particles import ParticleSystem
 from tests.browser import open_page, serve
