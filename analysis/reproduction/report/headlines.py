@@ -12,7 +12,7 @@ from analysis.reproduction.claim import Verdict
 from analysis.reproduction.estimates import Estimate
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.odonnat2024.phase_claims import typical_loss_fall
-from analysis.reproduction.papers import OWN, PAPERS
+from analysis.reproduction.papers import NUMERALS, OWN, PAPERS, count_papers
 from analysis.reproduction.results import ClaimResult, expected_text, format_number
 from analysis.statistics.intervals import Interval
 from analysis.structures.circles_and_grids import GRID_FRACTION
@@ -235,7 +235,6 @@ SUMMARY = (
 )
 """All results in three sentences."""
 _SUMMARY_NUMBER = HeadlineNumber(AUDIT, 0, 0.5, 100, "%")
-_COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven")
 
 
 def number_interval(number: HeadlineNumber, findings: Findings) -> Interval:
@@ -256,13 +255,12 @@ def number_words(number: HeadlineNumber, findings: Findings) -> str:
 
 def count_words(findings: Findings) -> dict[str, str]:
     """Numbers of statements, papers and runs."""
-    addresses = {paper.address for paper in PAPERS.values() if paper.address}
     return {
         "claims": f"{findings.of_papers()}",
         "supported": f"{findings.of_papers(SUPPORTED)}",
         "against": f"{findings.of_papers(AGAINST)}",
         "open": f"{findings.of_papers((Verdict.OPEN,))}",
-        "papers": _COUNTS[len(addresses)],  # two versions have one address
+        "papers": NUMERALS[count_papers(PAPERS.values())],
         "runs": f"{findings.runs:,}",
     }
 
