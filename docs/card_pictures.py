@@ -89,11 +89,11 @@ def circle_and_grid(embeddings: np.ndarray, what: str) -> str:
     return svg(WIDTH, 92, f"{what}: a circle and a grid of 17 numbers", body)
 
 
-def bars(rows: Mapping[str, Interval], shows: str) -> str:
+def bars(rows: Mapping[str, Interval], title: str, shows: str) -> str:
     """Percentages as bars from 0 to 100 with their intervals; the first is blue."""
-    body = []
+    body = [f'<text x="0" y="11" font-size="11" font-style="italic">{title}</text>']
     for place, (label, number) in enumerate(rows.items()):
-        top = 34 * place
+        top = 32 * place + 19
         value, low, high = (round(WIDTH / 100 * item, 1) for item in number)
         colour = GREY if place else BLUE
         body += [
@@ -104,7 +104,7 @@ def bars(rows: Mapping[str, Interval], shows: str) -> str:
             f'<rect y="{top + 16}" width="{value:g}" height="9" fill="{colour}"/>',
             f'<path d="M{low:g} {top + 20.5}H{high:g}" stroke="currentColor"/>',
         ]
-    return svg(WIDTH, 34 * len(rows) - 6, shows, body)
+    return svg(WIDTH, 32 * len(rows) + 13, shows, body)
 
 
 def verdict_squares(findings: Findings) -> str:
@@ -175,11 +175,17 @@ def draw_cards(findings: Findings) -> dict[str, str]:
         "particles": circle_and_grid(particles, "Particles"),
         "forces": bars(
             {"the forces": forces["here"], "numbers renamed": forces["renamed"]},
+            "gradient explained (R²)",
             "Parts of the gradient that the forces explain",
         ),
-        "decay": bars(accuracy, "Correct sums, by the part with weight decay"),
+        "decay": bars(
+            accuracy,
+            "other sums correct",
+            "Correct sums, by the part with weight decay",
+        ),
         "drops": bars(
             {"second drop": drops["here"], "first drop": drops["first"]},
+            "drop due to the MLP",
             "Parts of the two drops of the loss that are due to the MLP",
         ),
         "verdicts": verdict_squares(findings),

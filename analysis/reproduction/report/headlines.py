@@ -213,9 +213,9 @@ HEADLINES = (
         "What did not hold",
         "{against} of {claims} statements differ or are contradicted. With weight decay"
         " 0.6, {circles} of networks become circles; CA prints {circles_printed}. The"
-        " repulsion in the gradient falls with the distance r as 1 / r^p with p ="
-        " {power}; CA has {power_printed}. The angle of hidden weights to the nearest"
-        " pair sum is {angle} larger than that of random directions; CA has it smaller.",
+        " repulsion falls as 1 / r^p with p = {power}; CA has {power_printed}. Hidden"
+        " weights have a {angle} larger angle to the nearest pair sum than random"
+        " directions; CA has a smaller one.",
         {
             "circles": HeadlineNumber("CA.table1.decay0.6", unit="%", digits=1),
             "power": HeadlineNumber("CA.s5.1.inverse", digits=2),
