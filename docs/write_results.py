@@ -44,7 +44,10 @@ def judge_all_claims() -> Findings:
         experiment = reproduction.EXPERIMENT_OF_CLAIM[claim.name]
         measured = evidence[experiment.name]
         results.append(reproduction.judge_claim(claim, experiment, measured, size))
-    runs = report_provenance(evidence, steps, "cpu")["runs"]
+    stated = [claim for claim in claims if claim.paper != OWN.short]
+    needed = reproduction.required_experiments(stated)
+    of_papers = [step for step in steps if step.experiment in needed]
+    runs = report_provenance(evidence, of_papers, "cpu")["runs"]
     return Findings(results, evidence, runs)
 
 

@@ -67,7 +67,7 @@ class Findings(NamedTuple):
     results: Sequence[ClaimResult]
     evidence: Mapping[str, xr.Dataset]
     runs: int
-    """Number of runs of the evidence"""
+    """Number of runs with which the statements of papers are tested"""
 
     def of(self, claim: str) -> ClaimResult:
         """The result of a claim."""
