@@ -54,6 +54,8 @@ autodoc_typehints = "none"
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_show_sourcelink = False
+html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}
 html_static_path = [
     "_static",
     "../analysis/explorer/particle_law.js",

@@ -32,9 +32,9 @@ ANCHOR = re.compile(r'<a id="([\w.-]+)"></a>')
 
 
 def test_results_link_to_claims_of_the_report():
-    links = re.findall(r"\[([\w.-]+)\]\(docs/([\w-]+)\.md#\1\)", README)
-    assert len(links) == len(HEADLINES)
-    for name, page in links:
+    links = re.findall(r"\[All\s+numbers\]\(docs/([\w-]+)\.md#([\w.-]+)\)", README)
+    assert len(links) == len(HEADLINES) - 1  # the last links to those that differ
+    for page, name in links:
         assert name in ANCHOR.findall(PAGES[page])
 
 

@@ -15,6 +15,7 @@ from analysis import panels, progress_measures
 from analysis.structures.circles_and_grids import (
     CIRCLE_RATIO,
     count_imperfections,
+    grid_or_neither,
     norm_ratio,
 )
 from dynamics import networks
@@ -25,9 +26,6 @@ from dynamics.tasks import all_pairs
 
 torch = lazy.load("torch")  # an extra, which particles do not need
 
-GRID_FRACTION = 0.2
-"""Largest fraction of imperfect pair sums of what is called a grid; a perfect one has
-few, a circle about half."""
 EPOCHS_PER_STEP = 20
 """Epochs of the network per step of the particles, as runs in CA have 2000 epochs or
 100 steps."""
@@ -274,8 +272,7 @@ class EmbeddingStructure(NamedTuple):
         """Circle, grid or neither."""
         if self.ratio < CIRCLE_RATIO:
             return "circle"
-        is_grid = self.imperfections <= GRID_FRACTION * self.pairs
-        return "grid" if is_grid else "neither"
+        return grid_or_neither(self.imperfections, self.pairs)
 
     @property
     def text(self) -> str:

@@ -1,6 +1,7 @@
 """The papers: where they are, the words that a reader needs, and what they state that
 nobody can test here."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -28,7 +29,7 @@ CA = Paper(
 embedding in the plane. A *pair sum* is the sum of two embeddings. In a *circle* all
 embeddings have nearly the same length; in a *grid* they form arithmetic progressions;
 an *imperfection* is a pair sum whose nearest other pair sum has another modular sum.
-The second model is of 17 particles with an alignment force of strength f_a and no
+The second model is of 17 particles with an alignment force of strength fₐ and no
 network.""",
     (
         "Sections 1, 2, 8 and the abstract: motivation, related work, summaries.",
@@ -108,3 +109,9 @@ tested.""",
 OWN = Paper("OWN", "Our own results")
 PAPERS = {paper.short: paper for paper in (CA, VC, CH, ZL, NA, OWN)}
 """By their abbreviation."""
+NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven")
+
+
+def count_papers(papers: Iterable[Paper]) -> int:
+    """How many papers there are; versions of one have the same address."""
+    return len({paper.address for paper in papers if paper.address})

@@ -32,6 +32,9 @@ from dynamics.tasks import all_pairs, modular_sum
 CIRCLE_RATIO = 1.2
 """Largest norm over smallest norm below which embeddings form a circle (CA algorithm
 1)."""
+GRID_FRACTION = 0.2
+"""Largest fraction of imperfect pair sums of what is called a grid; a perfect one has
+few, a circle about half."""
 FEWEST_TOKENS = 5
 """Number of tokens below which embeddings are structured by chance."""
 
@@ -289,16 +292,19 @@ def structure_kind(circle: bool) -> str:
 
 
 def structure_label(embedding: np.ndarray) -> str:
-    """The structure of an embedding (token, axis) in words, such as "circle, 0
-    imperfections"."""
-    return format_structure(
-        bool(is_circle(embedding)), int(count_imperfections(embedding))
-    )
+    """The structure of an embedding (token, axis) in words, such as "grid, 16
+    imperfections". Those of a circle, which has many, say nothing of it."""
+    if is_circle(embedding):
+        return "circle"
+    count = int(count_imperfections(embedding))
+    kind = grid_or_neither(count, len(embedding) * (len(embedding) + 1) // 2)
+    return f"{kind}, {count_of(count, 'imperfection')}"
 
 
-def format_structure(circle: bool, imperfections: int) -> str:
-    """A structure in words. An embedding that is not a circle is not always a grid."""
-    return f"{structure_kind(circle)}, {count_of(imperfections, 'imperfection')}"
+def grid_or_neither(imperfections: int, pairs: int) -> str:
+    """The kind of an embedding that is no circle, in words. pairs: number of its pair
+    sums."""
+    return "grid" if imperfections <= GRID_FRACTION * pairs else "neither"
 
 
 # ---------------------------------------------------------------------------- summaries

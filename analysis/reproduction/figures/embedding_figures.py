@@ -106,9 +106,7 @@ def _plot_chosen_runs(
         axes = add_axes_in_inches(figure, GAP + place * (side + GAP), GAP, side, side)
         x = final_embeddings(trajectory)[item.run]
         draw_tokens(axes, x)
-        axes.set_title(
-            f"{name}: {'circle' if is_circle(x) else structure_label(x)}", pad=3
-        )
+        axes.set_title(f"{name}: {structure_label(x)}", pad=3)
     rule = " ".join(f"{where}: {value.why}." for where, value in chosen.items())
     here = (
         f"{what.lower()} of {(' and ' if len(names) == 2 else ', ').join(names)},"

@@ -86,15 +86,15 @@ def _plot_maps_and_loss(
     """Sequence embeddings on the map of classes at some frames, above the losses (step,
     split) of the run with lines at these frames; drops: epochs at which the drops begin
     and end, (drop, 2)."""
-    figure = new_figure(WIDTH, 4.5)
+    figure = new_figure(WIDTH, 5.1)
     grid = figure.add_gridspec(
         2,
         len(at),
         left=0.09,
         right=0.965,
-        top=0.93,
-        bottom=0.11,
-        hspace=0.3,
+        top=0.94,
+        bottom=0.15,
+        hspace=0.42,
         wspace=0.12,
     )
     below = figure.add_subplot(grid[1, :])
@@ -104,6 +104,7 @@ def _plot_maps_and_loss(
         _draw_frame_panel(axes, scene, frame, 0.7)
         axes.set_title(f"({place + 1}) epoch {epoch:g}")
         axes.grid(visible=False)
+        axes.set(xlabel="axis 1", ylabel="axis 2" if place == 0 else "")
         axes.tick_params(labelleft=place == 0)  # the limits are those of all maps
         below.axvline(epoch, color=colour("ink"), linewidth=1, linestyle="--")
         # on alternating sides of the line, so that numbers do not overlap
@@ -137,7 +138,8 @@ def _plot_maps_and_loss(
         ylabel="loss (nats)",
     )
     below.yaxis.set_minor_formatter(NullFormatter())
-    below.legend(loc="lower left")
+    # the losses may be anywhere in the axes
+    below.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncol=len(splits) + 1)
     return figure
 
 

@@ -9,9 +9,12 @@ are not part of a link."""
 
 def escape_markdown(text: str) -> str:
     """Plain text as one line of Markdown, with a backslash before symbols that Markdown
-    would interpret within a line.
+    would interpret within a line, and with the index of f_a.
 
     >>> print(escape_markdown("f_a * 2 | [1](2)"))
-    f_a \\* 2 \\| [1\\](2)
+    fₐ \\* 2 \\| [1\\](2)
     """
-    return SYMBOLS.sub(r"\\\g<0>", " ".join(str(text).split()))
+    words = " ".join(str(text).split()).replace(
+        "f_a", "f\N{LATIN SUBSCRIPT SMALL LETTER A}"
+    )
+    return SYMBOLS.sub(r"\\\g<0>", words)

@@ -24,7 +24,7 @@ from analysis.reproduction.evidence import (
 )
 from analysis.reproduction.experiment import Experiment, Size
 from analysis.reproduction.figures.register import PAPER_FIGURES
-from analysis.reproduction.papers import PAPERS, Paper
+from analysis.reproduction.papers import NUMERALS, PAPERS, Paper, count_papers
 from analysis.reproduction.report import illustrations
 from analysis.reproduction.report.markdown import escape_markdown
 from analysis.reproduction.report.strips import number_strip
@@ -44,11 +44,19 @@ SIZES = {
 }
 """The sizes in words."""
 CONCLUSIONS = {
-    "Holds": (Verdict.AGREES, Verdict.HOLDS),
     "Does not hold": (Verdict.DIFFERS, Verdict.CONTRADICTED),
     "Open": (Verdict.OPEN,),
+    "Holds": (Verdict.AGREES, Verdict.HOLDS),
 }
-"""What the summary says of the main claims of a paper, by their verdicts."""
+"""What the summary says of main claims, by their verdicts."""
+COUNTED = (
+    Verdict.AGREES,
+    Verdict.HOLDS,
+    Verdict.DIFFERS,
+    Verdict.CONTRADICTED,
+    Verdict.OPEN,
+)
+"""The verdicts of the table that counts them."""
 
 
 class ExperimentRow(NamedTuple):
@@ -105,7 +113,11 @@ def write_report(
         "title": REPORT_TITLE,
         "results": results,
         "papers": papers,
-        "conclusions": {paper: conclusions(results, paper) for paper in papers},
+        "conclusions": conclusions(results),
+        "counted": COUNTED,
+        "counts": {paper: verdict_counts(results, paper) for paper in papers},
+        "count_of_papers": paper_words(papers),
+        "versions": later_versions(papers),
         "size": size,
         "size_text": SIZES[size],
         "experiments": experiment_rows(evidence, steps),
@@ -143,20 +155,41 @@ def _papers_of(results: Sequence[ClaimResult]) -> list[Paper]:
     return [paper for paper in PAPERS.values() if paper.short in names]
 
 
-def conclusions(results: Sequence[ClaimResult], paper: Paper) -> list[str]:
-    """What holds of a paper's main claims, what does not, and what is open."""
-    parts = []
-    for words, verdicts in CONCLUSIONS.items():
-        clauses = [
-            result.claim.summary
-            for result in results
-            if result.claim.paper == paper.short
-            and result.claim.summary
-            and result.verdict in verdicts
+def paper_words(papers: Sequence[Paper]) -> str:
+    """How many papers there are, in words."""
+    count = count_papers(papers)
+    words = f"{NUMERALS[count]} paper{'s' * (count != 1)}"
+    return f"{words}, one of them in two versions," if later_versions(papers) else words
+
+
+def later_versions(papers: Sequence[Paper]) -> dict[str, str]:
+    """The later version of a paper with the same address, and this paper, by their
+    abbreviations."""
+    first: dict[str, str] = {}
+    for paper in papers:
+        first.setdefault(paper.address, paper.short)
+    return {
+        paper.short: first[paper.address]
+        for paper in papers
+        if paper.address and first[paper.address] != paper.short
+    }
+
+
+def verdict_counts(results: Sequence[ClaimResult], paper: Paper) -> list[int]:
+    """The number of a paper's claims with each verdict of `COUNTED`."""
+    verdicts = [item.verdict for item in results if item.claim.paper == paper.short]
+    return [verdicts.count(verdict) for verdict in COUNTED]
+
+
+def conclusions(results: Sequence[ClaimResult]) -> dict[str, list[ClaimResult]]:
+    """The main claims that do not hold, that are open, and that hold."""
+    parts = {
+        words: [
+            item for item in results if item.claim.summary and item.verdict in verdicts
         ]
-        if clauses:
-            parts.append(f"{words}: {'; '.join(clauses)}.")
-    return parts
+        for words, verdicts in CONCLUSIONS.items()
+    }
+    return {words: items for words, items in parts.items() if items}
 
 
 def experiment_rows(

@@ -169,12 +169,11 @@ def test_facts_of_a_run_are_in_words():
         "status": "done",
         "accuracy": "99.8% train",
         "loss": "0.01 train",
-        "structure": "circle, 85 imperfections",
+        "structure": "circle",
     }
     scene = replace(made_up(np.arange(5)), facts=facts)
     assert facts_line(scene, np.arange(5)) == (
-        "finished; at the last step: correct: 99.8% train; loss: 0.01 train; circle,"
-        " 85 imperfections"
+        "finished; at the last step: correct: 99.8% train; loss: 0.01 train; circle"
     )
 
 

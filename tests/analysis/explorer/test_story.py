@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from analysis.explorer import story_data
-from analysis.explorer.live_run import GRID_FRACTION, embedding_structure
+from analysis.explorer.live_run import embedding_structure
 from analysis.structures import count_imperfections, is_circle
+from analysis.structures.circles_and_grids import GRID_FRACTION
 from dynamics import (
     ModularSettings,
     ParticleSettings,

@@ -105,7 +105,10 @@ def test_a_page_for_each_paper_that_has_claims(pages):
     assert [*pages] == ["report.md", "report-ca.md", "report-vc.md", "report-own.md"]
     for item in CLAIMS:
         page = pages[f"report-{item.paper.lower()}.md"]
-        assert f'<a id="{item.name}"></a>' in page
+        title = f"## Claim {item.name} holds ("
+        assert (
+            f'<a id="{item.name}"></a>\n\n{title}' in page or item.statement == SPECIAL
+        )
     links = re.findall(r"\]\(([\w-]+\.md)(?:#([\w.-]+))?\)", "".join(pages.values()))
     for name, anchor in links:
         assert f'<a id="{anchor}"></a>' in pages[name] or not anchor
@@ -113,13 +116,23 @@ def test_a_page_for_each_paper_that_has_claims(pages):
 
 def test_the_summary_has_a_sentence_a_table_and_the_disagreements(pages):
     text = pages["report.md"]
-    for line in ("Holds: one; three.", "Does not hold: two.", "Open: four."):
-        assert f"\n  - {line}\n" in text
-    row = next(line for line in text.splitlines() if "|[CA.agrees]" in line)
-    assert row.startswith("|agrees|[CA.agrees]")
+    lists = text[text.index("**Does not hold:**") : text.index("## The claims")]
+    assert lists.split("\n\n")[:-1] == [
+        "**Does not hold:**",
+        "- CA: [two](report-ca.md#CA.differs)",
+        "**Open:**",
+        "- VC: [four](report-vc.md#VC.open)",
+        "**Holds:**",
+        "- CA: [one](report-ca.md#CA.agrees)\n- CA: [three](report-ca.md#CA.holds)",
+    ]
+    assert "|[CA](report-ca.md)|1|1|1|0|0|" in text
+    row = next(line for line in text.splitlines() if "`CA.agrees`" in line)
+    assert row.startswith(
+        "|agrees|CA: [Claim CA.agrees holds.](report-ca.md#CA.agrees)"
+    )
     assert "|it|56 of 100|60.7% [57.7, 63.7]|" in row
     disagreements = text[text.index("## Where we disagree") :]
-    named = re.findall(r"^\[([\w.]+)\]", disagreements, re.MULTILINE)
+    named = re.findall(r"^\w+: \[.+\]\(.+#([\w.]+)\)", disagreements, re.MULTILINE)
     assert named == ["CA.differs", "VC.contradicted"]
     assert "A large effect. Fewer runs." in disagreements
     assert "|ca.some|what is measured|runs 4|fewer runs|1 h 24 min|" in text
@@ -134,10 +147,18 @@ def test_every_number_of_a_claim_is_on_the_page_of_its_paper(pages):
     assert re.search(row, pages["report-vc.md"])
 
 
+def test_versions_of_a_paper_count_once(pages):
+    assert "by two papers and" in pages["report.md"]
+    papers = report.PAPERS
+    chosen = [papers[name] for name in ("CA", "VC", "CH", "OWN")]
+    assert report.paper_words(chosen) == "two papers, one of them in two versions,"
+    assert report.later_versions(chosen) == {"CH": "VC"}
+
+
 def test_texts_are_shown_as_they_are(pages):
     page = pages["report-vc.md"]
     assert "<script>" not in page.replace("\\<script>", "")
-    assert "f_a" in page
+    assert "fₐ" in page
     assert "\\[1\\](2)" in page or "[1\\](2)" in page
 
 
@@ -254,5 +275,5 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
 
 
 def test_templates_escape_what_markdown_would_read():
-    assert escape_markdown("f_a * 2 | [1](2)") == r"f_a \* 2 \| [1\](2)"
+    assert escape_markdown("f_a * 2 | [1](2)") == r"fₐ \* 2 \| [1\](2)"
     assert "\n" not in escape_markdown(f"{SPECIAL}\nmore")

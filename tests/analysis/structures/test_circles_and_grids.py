@@ -103,12 +103,12 @@ def test_the_first_of_the_nearest_points_is_found(count, dim, seed, size):
 
 
 def test_structures_in_words():
-    x = polygon(17)
-    assert structures.structure_label(x) == structures.format_structure(
-        True, int(structures.count_imperfections(x))
-    )
-    assert structures.format_structure(False, 1) == "no circle, 1 imperfection"
-    assert structures.format_structure(True, 0) == "circle, 0 imperfections"
+    assert structures.structure_label(polygon(17)) == "circle"
+    rows = np.stack([np.arange(17), np.arange(17) % 4], axis=-1) - [8.0, 1.5]
+    assert structures.structure_label(rows) == "grid, 14 imperfections"
+    assert structures.structure_label(polygon(17) * [1.0, 1.3]).startswith("neither, ")
+    assert structures.grid_or_neither(30, 153) == "grid"
+    assert structures.grid_or_neither(31, 153) == "neither"
 
 
 def test_polygons_are_circles_unless_stretched_or_at_the_origin():
