@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from analysis.reproduction.report.headlines import HEADLINES
 from tests.conftest import ROOT
 
 pytest.importorskip("sphinx")
@@ -150,3 +151,17 @@ def test_particles_and_the_story_run_on_the_site(site, chromium, name, element):
     assert canvas.evaluate(picture) != before
     page.close()
     assert not errors
+
+
+def test_what_was_found_stands_on_the_first_screen_of_the_home_page(site, chromium):
+    folder, _ = site
+    page = chromium.new_page(viewport={"width": 1440, "height": 900})
+    page.goto((folder / "index.html").as_uri())
+    cards = page.locator(".findings .sd-card")
+    boxes = [card.bounding_box() for card in cards.all()]
+    drawings = [card.locator("svg").bounding_box() for card in cards.all()]
+    page.close()
+    assert len(boxes) == len(HEADLINES)
+    # the last lines of the second row may be lower in wider letters
+    assert max(box["y"] for box in boxes) < 700
+    assert max(box["y"] + box["height"] for box in drawings) < 900

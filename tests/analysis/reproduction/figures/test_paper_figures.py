@@ -596,6 +596,8 @@ def test_drops_are_those_of_the_whole_run(drawn, opened):
     assert vertical_lines(axes) == moments
     bands = [(band.get_x(), band.get_x() + band.get_width()) for band in axes.patches]
     np.testing.assert_allclose(bands, np.transpose(spans), atol=0.5 / TINY.epoch_steps)
+    legend = axes.get_legend().get_window_extent()
+    assert legend.y1 < axes.get_window_extent().y0  # no loss is behind it
 
 
 def test_spike_is_shown_at_its_foot_and_after_its_rise(drawn, opened):
