@@ -30,6 +30,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 from filelock import FileLock, Timeout
 from numba import get_num_threads, set_num_threads
@@ -43,10 +44,19 @@ from dynamics.folders import absolute_folder, user_cache_folder
 
 _CONFIG: Any = numba.config
 
+CODE_OPTION = "-no-stack-coloring"
+"""Option of LLVM, for all code that Numba compiles in this process. Numba compiles a
+function once when it is defined and again as a part of its callers. Stack colouring, in
+which variables share their place, changes the function between both, such that a
+vector can take the place of a variable with a smaller alignment: then the machine code
+of the callers, which is cached, ends in a segmentation fault."""
 KEEP_SECONDS = 30 * 24 * 3600
 """Age at which the cache of an outdated version of a kernel is deleted."""
 LOCK_SECONDS = 300
 """Longest time to wait for another process that compiles the same kernel."""
+
+
+llvm.set_option("training-dynamics", CODE_OPTION)
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -86,7 +96,7 @@ def cached_kernel(
                 Path(module).read_bytes()
                 for module in (own, *map(inspect.getfile, inlined))
             )
-            + variant.encode()
+            + f"{variant} {CODE_OPTION}".encode()
         )
         name = f"{function.__module__}.{function.__name__}"
         folder = _kernel_folder(name, digest.hexdigest()[:16])

@@ -194,6 +194,42 @@ def test_kernels_that_several_processes_have_cached_are_not_mixed_up(tmp_path):
     assert fields(*laws) == alone
 
 
+ADVANCE = """
+import sys
+import numpy as np
+from dynamics.forces import CA, Force
+from dynamics.particles import ParticleSystem
+from dynamics.settings import ParticleSettings
+
+count, dim = map(int, sys.argv[1:])
+more = [Force(f"more{k}", "all", "difference", f"-r**{k + 1}", 0.01) for k in range(8)]
+law = (*CA, *more)[:count]
+system = ParticleSystem(ParticleSettings(n=9, dim=dim, law=law))
+state = system.advance(system.initial(np.arange(5)), 3)
+print(state.embedding.tobytes().hex())
+"""
+
+
+@pytest.mark.parametrize(
+    ("forces", "dim"),
+    [
+        (5, 2),
+        *(pytest.param(k, 2, marks=pytest.mark.slow) for k in (1, 2, 4, 7, 12)),
+        *(pytest.param(k, 3, marks=pytest.mark.slow) for k in (5, 6)),
+    ],
+)
+def test_a_law_runs_from_the_cache_as_when_it_was_compiled(tmp_path, forces, dim):
+    variables = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", ADVANCE, str(forces), str(dim)]
+    first, *others = [
+        subprocess.run(command, env=variables, capture_output=True, text=True)
+        for _ in range(3)
+    ]
+    assert first.returncode == 0, first.stderr
+    for other in others:
+        assert (other.returncode, other.stdout) == (0, first.stdout)
+
+
 def test_kernels_of_different_laws_have_different_names():
     names = [
         kernel.__qualname__
