@@ -48,7 +48,7 @@ def plot_events(
     examples_name, *other_names = figure_panels.EVENTS
     figure, panels = new_panels(
         [4 / count] * count + [4 / 3] * 3,
-        height=1.2,
+        height=1.4,
         names=[examples_name] * count + other_names,
     )
     for axes, run in zip(panels, examples, strict=False):
@@ -221,8 +221,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
         else f"; the {len(layers)} fastest of {result.sizes['layer']}"
     )
     title = (
-        "speed of the weights in a drop over that before it,"
-        f" {describe_reported_runs(result)}{of_all}"
+        f"speed in a drop over that before it, {describe_reported_runs(result)}{of_all}"
     )
     axes.set(ylim=(0, 1.08 * highest), ylabel="speed ratio", title=title)
     draw_layer_names(axes, [names[place] for place in drawn], 35)

@@ -57,7 +57,8 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
         _plot_measure(panel, results, name)
     rest = panels[len(names) :]
     _plot_fractions(rest[0], results)
-    rest[0].legend()
+    if rest[0].get_legend_handles_labels()[1]:
+        rest[0].legend()
     entries = legend_entries(drawn, panels[: len(names)])
     entries["1 in 100 by chance"] = Line2D(
         [], [], color=colours.colour("muted"), linestyle=":"
