@@ -287,7 +287,7 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
         assert parse_options(options, program)
 
 
-FENCED = re.compile(r"^```([\w{}]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize(

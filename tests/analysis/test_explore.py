@@ -433,7 +433,7 @@ def test_keys_open_tabs_and_start_runs_but_not_while_typing(explorer, chromium_p
 def test_the_url_follows_what_is_shown(explorer, chromium_page):
     page = chromium_page
     open_page(page, explorer.address + "?tab=particles&fa=2&n=7&seed=3")
-    slider = page.get_by_role("slider", name="alignment f_a")
+    slider = page.get_by_role("slider", name="alignment fₐ")
     assert float(slider.get_attribute("aria-valuenow")) == 2
     wait_for_query(page, "step_size=0.003")
     textbox(page, "seed").press("ArrowUp")
@@ -449,7 +449,7 @@ def test_invalid_values_in_the_url_are_reported_on_the_page(explorer, chromium_p
     page.get_by_text("fa: found abc, allowed is a number from 0 to 5").wait_for()
     page.get_by_text("n: found 1e9").wait_for()
     page.get_by_text("<img src: found").wait_for()
-    slider = page.get_by_role("slider", name="alignment f_a")
+    slider = page.get_by_role("slider", name="alignment fₐ")
     assert float(slider.get_attribute("aria-valuenow")) == 1
     assert textbox(page, "dimensions D").input_value() == "3"
     page.wait_for_function(
