@@ -118,8 +118,9 @@ HEADLINES = (
         "Networks form circles and grids",
         "A network with one hidden layer is trained on 80% of the sums modulo 17. With"
         " weight decay 1, {here} of 1,000 form a circle and {grids} a grid. Musat"
-        " (CA) prints {here_printed} circles, which {here_verdict}. Circles answer {accuracy} of the"
-        " other sums correctly, the rest {others}.",
+        " (CA) prints {here_printed} circles, which {here_verdict} within the error of"
+        " so few. Networks with a circle answer {accuracy} of the other sums correctly,"
+        " those without {others}.",
         {
             "here": HeadlineNumber(CIRCLES, unit="%", digits=1),
             "grids": HeadlineNumber(
@@ -171,11 +172,11 @@ HEADLINES = (
         " [the force audit](analyses/audit.md).",
     ),
     Headline(
-        "Decay of one part orders another",
+        "Weight decay of one part orders another",
         "With weight decay of the classifier alone the embeddings are not decayed, and"
         " still become more regular: networks answer {decayed} of the sums that they"
         " were not trained on, and {plain} without decay. Among those that are no"
-        " circles {here} fewer of 153 pair sums lie next to a different sum.",
+        " circles {here} fewer of 153 pair sums are nearest to one of another value.",
         {
             "here": HeadlineNumber(LINK, scale=-1),
             "decayed": HeadlineNumber(
@@ -193,11 +194,11 @@ HEADLINES = (
         " number of pair sums next to a different sum, or ○ for a circle.",
     ),
     Headline(
-        "The MLP does more of the second drop",
+        "More of the second drop is due to the MLP",
         "The transformer of Odonnat et al. (VC) learns whether the sum of five of twelve"
         " bits is even. Its loss falls in two drops. The MLP accounts for {here} of the"
-        " second drop and for {first} of the first. VC states that the MLP is learned in"
-        " the second one, which {here_verdict}.",
+        " second drop and for {first} of the first. That it is learned in the second"
+        " drop, as VC states, {here_verdict} in this sense.",
         {
             "here": HeadlineNumber(DROP, 0, 50, unit="%"),
             "first": HeadlineNumber(DROP, 0, 50, unit="%", estimate=mlp_part("first")),
@@ -213,9 +214,9 @@ HEADLINES = (
         "What did not hold",
         "{against} of {claims} statements differ or are contradicted. With weight decay"
         " 0.6, {circles} of networks become circles; CA prints {circles_printed}. The"
-        " repulsion falls as 1 / r^p with p = {power}; CA has {power_printed}. Hidden"
-        " weights have a {angle} larger angle to the nearest pair sum than random"
-        " directions; CA has a smaller one.",
+        " repulsion falls as 1 / rᵖ with p = {power}; CA has {power_printed}. The angle"
+        " of hidden weights to the nearest pair sum is {angle} larger than that of"
+        " random directions; in CA it is smaller.",
         {
             "circles": HeadlineNumber("CA.table1.decay0.6", unit="%", digits=1),
             "power": HeadlineNumber("CA.s5.1.inverse", digits=2),
