@@ -56,7 +56,7 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
         comparison,
         "gradient_norm",
         "norm of gradient or force",
-        "norm / largest",
+        "norm / largest median",
         relative=True,
     )
     _plot_curve(
@@ -64,7 +64,7 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
         comparison,
         "displacement",
         "distance from the start",
-        "distance / largest",
+        "distance / largest median",
         relative=True,
     )
     if audited:
@@ -82,7 +82,8 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
         one = (
             system if system not in _systems(comparison)[:side] else f"second {system}"
         )
-        panels[6].set_title(f"{one}: {panels[6].get_title()}")
+        for panel in panels[6:]:
+            panel.set_title(f"{one}: {panel.get_title()}")
     lines = [Line2D([], [], color=colour) for colour in _side_colours(comparison)]
     sides = dict(zip(_numbered(names), lines, strict=True))
     between = legend_entries(figure, panels[2:3])

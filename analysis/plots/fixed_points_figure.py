@@ -37,7 +37,7 @@ def plot_fixed_points(result: xr.Dataset) -> Figure:
         _draw_descent(axes, result.sel(start=start), str(start))
     if entries := legend_entries(drawn, panels[2:]):
         title = "perturbed, by length / norm of all parameters"
-        draw_legend(drawn, entries, title=title)
+        draw_legend(drawn, entries, title=title, handlelength=3.5)
     return drawn
 
 
@@ -70,6 +70,7 @@ def _draw_gradients(axes: Axes, result: xr.Dataset) -> None:
             color=colour,
             linestyle=style,
             marker="o",
+            markerfacecolor=colour if style == "-" else "none",
             label=label,
         )
     axes.set(
@@ -78,7 +79,7 @@ def _draw_gradients(axes: Axes, result: xr.Dataset) -> None:
         ylabel="norm, or loss (nats)",
     )
     axes.set_title("constructed circuits, no weight decay")
-    axes.legend()
+    axes.legend(handlelength=3.5)
 
 
 def _draw_spectra(axes: Axes, result: xr.Dataset) -> None:

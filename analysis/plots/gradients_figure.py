@@ -351,7 +351,7 @@ def _plot_correlations(axes: Axes, result: xr.Dataset, particles: bool) -> None:
             axes.axhline(
                 side,
                 color=colours.colour("muted"),
-                linestyle="--",
+                linestyle=":",
                 zorder=0,
                 label=label,
             )

@@ -36,9 +36,11 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
         of_space = result.sel(space=space)
         heading = _SPACES[str(space)]
         _plot_r_squared(panels[3 * row], of_space, heading)
-        _plot_functions(panels[3 * row + 1], of_space, ("like", "unlike"), "distance")
+        cut = _plot_functions(
+            panels[3 * row + 1], of_space, ("like", "unlike"), "distance"
+        )
         panels[3 * row + 1].set(
-            title=f"{heading}: repulsion{bands}",
+            title=f"{heading}: repulsion{bands}{cut}",
             xlabel="distance / root mean square",
             ylabel="strength (relative)",
             xscale="log",
@@ -47,14 +49,14 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
         distances = of_space["distance"].values[measured.values]
         if distances.size:
             panels[3 * row + 1].set_xlim(distances[0] / 1.1, distances[-1] * 1.1)
-        _plot_functions(
+        cut = _plot_functions(
             panels[3 * row + 2],
             of_space,
             ("like_alignment", "unlike_alignment"),
             "angle",
         )
         panels[3 * row + 2].set(
-            title=f"{heading}: alignment{bands}",
+            title=f"{heading}: alignment{bands}{cut}",
             xlabel="cosine of the pair sums",
             ylabel="strength (relative)",
         )
@@ -95,9 +97,9 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
 
 def _plot_functions(
     panel: Axes, result: xr.Dataset, names: tuple[str, str], axis: str
-) -> None:
+) -> str:
     """Draw the functions for like and for unlike pairs with their intervals, and those
-    of the given law."""
+    of the given law; return a note for the title if the limits cut an interval."""
     given = law_words(result).short_name
     panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
     for name, kind, colour in zip(
@@ -122,6 +124,12 @@ def _plot_functions(
             linewidth=0,
         )
     _limit_to_curves(panel, result, names)
+    low, high = panel.get_ylim()
+    is_cut = any(
+        (result[f"{name}_low"] < low).any() or (result[f"{name}_high"] > high).any()
+        for name in names
+    )
+    return ", wide ones cut" if is_cut else ""
 
 
 def _limit_to_curves(panel: Axes, result: xr.Dataset, names: tuple[str, str]) -> None:

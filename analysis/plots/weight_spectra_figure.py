@@ -47,18 +47,21 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     line_colours = named_colours([layers[place] for place in drawn])
     widths = rcParams["lines.linewidth"] * widths_of_coinciding(len(drawn))
     step = result["step"].values
+    bands = len(drawn) <= _MOST_BANDS
     for panel, (variable, texts) in zip(panels, _PANELS.items(), strict=False):
         for place, line_colour, width in zip(drawn, line_colours, widths, strict=True):
             values = result[variable].isel(layer=place)
             name = labels[place]
-            if variable == "update_alignment" and len(drawn) > _MOST_BANDS:
+            if variable == "update_alignment" and not bands:
                 median = values.median("run")
                 panel.plot(step, median, color=line_colour, linewidth=width)
             else:
                 plot_quartile_band(
                     panel, step, values, line_colour, name, linewidth=width
                 )
-        panel.set(title=texts[0], ylabel=texts[1])
+        without_bands = variable == "update_alignment" and not bands and runs > 1
+        heading = f"{texts[0]}, medians" if without_bands else texts[0]
+        panel.set(title=heading, ylabel=texts[1])
     panels[2].set_ylim(min(panels[2].dataLim.y0, 0) - 0.05, 1.05)
     largest = int(np.argmax(last["effective_rank"].fillna(0).values))
     spectrum = result["singular_value"].isel(layer=largest).median("run")
