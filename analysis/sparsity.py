@@ -75,11 +75,14 @@ def selected_step(trajectory: xr.Dataset, selection: Selection) -> int:
         return int(trajectory["step"][-1])
     selected = selection.apply(trajectory)["step"].values
     if len(selected) > 1:
-        options = {"at": selection.at, "every": selection.every}
-        name = next((name for name, value in options.items() if value), "frames")
-        value = " ".join(map(str, selection.at)) or selection.every or selection.frames
+        options = {
+            "at": " ".join(map(str, selection.at)),
+            "every": selection.every,
+            "frames": selection.frames,
+        }
+        name = next(name for name, value in options.items() if value)
         allowed = f"what selects one recorded step, such as at={selected[-1]}"
-        raise SettingsError(name, value, allowed)
+        raise SettingsError(name, options[name], allowed)
     return int(selected[0])
 
 

@@ -1,5 +1,5 @@
-"""The small pictures of the main results, as drawings in SVG that take the colour of the
-text around them: docs/cards, which write_results.py writes."""
+"""Draw the small pictures of the main results as SVG: docs/cards, which write_results.py
+writes. Their text has the colour of the page's text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from analysis.statistics.intervals import Interval
 from analysis.structures.circles_and_grids import (
     count_imperfections,
     is_circle,
-    structure_label,
+    structure_name,
 )
 from docs.picture_data import read_drawing
 
@@ -67,8 +67,8 @@ def draw_tokens(points: np.ndarray, left: float, top: float, side: float) -> lis
 
 
 def most_regular_grid(embeddings: np.ndarray) -> np.ndarray:
-    """Of the embeddings (run, token, 2) that are no circles and not nearly flat that
-    with the fewest imperfections."""
+    """The embedding with the fewest imperfections, of those (run, token, 2) that are not
+    circles and not nearly flat."""
     spread = np.linalg.svd(embeddings, compute_uv=False)
     able = ~is_circle(embeddings) & (spread[:, 1] > 0.25 * spread[:, 0])
     counts = np.where(able, count_imperfections(embeddings), np.inf)
@@ -131,13 +131,13 @@ def verdict_squares(findings: Findings) -> str:
 
 
 def four_networks(embeddings: np.ndarray) -> str:
-    """The embeddings of the first four networks in a row, for a page whose colours are
-    not known."""
+    """The embeddings of the first four networks in a row, on a white background, for
+    pages such as README whose colours are not known."""
     side, gap = 200, 10
     body = ['<rect width="830" height="232" fill="#ffffff"/>']
     for place, x in enumerate(embeddings[:4]):
         left = place * (side + gap)
-        name = structure_label(x).split(",")[0]
+        name = structure_name(x)
         body += draw_tokens(x, left, 28, side)
         body.append(
             f'<text x="{left + side / 2:g}" y="20" text-anchor="middle" font-size="15">'

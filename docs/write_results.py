@@ -75,12 +75,12 @@ def wrap(text: str, indent: str = "") -> str:
 
 
 def summary_block(findings: Findings) -> str:
-    """All results in three sentences."""
+    """The summary of all results as a block of a page."""
     return wrap(summary_text(findings)) + "\n"
 
 
 def readme_block(findings: Findings) -> str:
-    """The results as a list, with a picture."""
+    """The main results as a list below a picture, for README."""
     alt = "Final embeddings of four networks: a circle, grids, and one that is neither"
     lines = [f"![{alt}](docs/cards/four-networks.svg)", ""]
     for headline in HEADLINES:
@@ -125,7 +125,8 @@ def results_block(findings: Findings) -> str:
 
 
 def statements_against(findings: Findings) -> list[str]:
-    """A line for each statement of a paper that differs or is contradicted."""
+    """A list of the statements of papers that differ from our results or are contradicted
+    by them."""
     lines = []
     for result in findings.results:
         claim = result.claim

@@ -276,8 +276,8 @@ class EmbeddingStructure(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The kind of the structure, and how many of all pair sums are no imperfections,
-        in the words of the story."""
+        """The kind of the structure, and the number of pair sums whose nearest other pair
+        sum is an equal one."""
         count = f"{self.pairs - self.imperfections} of {self.pairs} sums"
         return f"{self.kind}; {count} are nearest to an equal one"
 

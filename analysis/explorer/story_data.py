@@ -212,7 +212,7 @@ def decision_record() -> dict[str, Any]:
 
 
 def unseen_pairs(trajectory: xr.Dataset) -> np.ndarray:
-    """The pairs (pair, 2) of which a transformer is trained on neither order."""
+    """The pairs (pair, 2) that a transformer is trained on in neither order."""
     trained = trained_pairs(trajectory).isel(run=0)
     pairs = np.stack([trained["first"], trained["second"]], axis=1)
     seen = set(map(tuple, pairs[trained.values].tolist()))
@@ -221,8 +221,8 @@ def unseen_pairs(trajectory: xr.Dataset) -> np.ndarray:
 
 @torch.no_grad()
 def unseen_scores(trajectory: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Accuracy and loss of a transformer at these pairs, (frame,). Those of the test
-    split are in part of trained pairs in the other order, which it gets right early."""
+    """Accuracy and loss (frame,) of a transformer on the pairs of `unseen_pairs`. The
+    test split also has pairs whose other order is trained, which it learns earlier."""
     network = transformer_of(trajectory)
     pairs = torch.from_numpy(unseen_pairs(trajectory))
     targets = network.target(pairs)

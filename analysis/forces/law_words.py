@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import xarray as xr
 
+from analysis.output.counts import number_in_words
 from dynamics.forces import CA
 from dynamics.settings import ParticleSettings
-
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
 class LawWords(NamedTuple):
@@ -31,11 +30,7 @@ class LawWords(NamedTuple):
     @property
     def number(self) -> str:
         """The number of fields in words, such as "four"."""
-        return (
-            _NUMBERS[self.force_count]
-            if self.force_count < len(_NUMBERS)
-            else str(self.force_count)
-        )
+        return number_in_words(self.force_count)
 
     @property
     def fields(self) -> str:

@@ -63,8 +63,8 @@ def in_units_of_time(result: xr.Dataset) -> xr.Dataset:
 
 
 def time_label(result: xr.Dataset) -> str:
-    """The unit of the coordinate `step` of a result: its unit of time after
-    `in_units_of_time`, before a step."""
+    """The unit of the coordinate `step` of a result: the result's unit of time if
+    `in_units_of_time` has converted it, otherwise "step"."""
     is_time = result.attrs.get("unit", 1.0) == 1.0
     return times_of_frames(result)[1] if is_time else "step"
 
@@ -118,22 +118,24 @@ def plot_quartile_band(
     values: xr.DataArray,
     colour: str,
     label: str,
+    band: bool = True,
     **line: Any,
 ) -> None:
-    """Draw the median over runs of values (run, step) with a band between the
-    quartiles, where any run has a value. line: the look of the median."""
+    """Draw the median over runs of values (run, step), and a band between the quartiles
+    if `band`, where any run has a value. line: the look of the median."""
     by_run = values.transpose("run", "step").values
     some = np.isfinite(by_run).any(axis=0)
     if not some.any():
         return
     low, middle, high = np.nanquantile(by_run[:, some], (0.25, 0.5, 0.75), axis=0)
-    panel.fill_between(time[some], low, high, color=colour, alpha=0.18, linewidth=0)
+    if band:
+        panel.fill_between(time[some], low, high, color=colour, alpha=0.18, linewidth=0)
     panel.plot(time[some], middle, color=colour, label=label, **line)
 
 
 def set_early_time_axis(panel: Axes, time: np.ndarray, unit: str) -> None:
-    """Set an axis of time that shows the beginning at large scale: linear up to the
-    first frame after the start, then logarithmic."""
+    """Set the time axis of a panel, with the label `unit`: linear from 0 to the first
+    frame after the start, and logarithmic after it."""
     linear = max(1.0, float(time[1]) if len(time) > 1 else 1.0)
     end = max(float(time[-1]), 1.0)
     panel.set_xscale("symlog", linthresh=linear)

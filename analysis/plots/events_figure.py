@@ -80,8 +80,9 @@ def _example_runs(result: xr.Dataset) -> list[int]:
 
 
 def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) -> None:
-    """Draw the scalar of a run; bands for drops, rises (coloured; pale if initial, which
-    are not counted) and plateaus (grey), triangles for spikes."""
+    """Draw the scalar of a run, coloured bands for drops and rises, grey bands for
+    plateaus, and triangles for spikes. Bands of initial drops and rises, which are not
+    counted, are paler."""
     unit = result.attrs["unit"]
     steps = values["step"].values / unit
     axes.plot(steps, values.values[run], color=colours.colour("ink"), zorder=3)
@@ -147,8 +148,10 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
     """Draw the time of the second drop against that of the first."""
     first, second = (result["middle"].values / result.attrs["unit"]).T
     successful = result["successful"].values
-    groups = [(~successful, "failed", "other runs")]
-    groups += [(successful, "successful", "accuracy above .98")]
+    groups = [
+        (~successful, "failed", "other runs"),
+        (successful, "successful", "accuracy above .98"),
+    ]
     if not successful.any():
         groups = [(~successful, "ink", "")]
     for members, colour, label in groups:
@@ -190,18 +193,18 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
     names = colours.layer_labels(result["layer"].values.tolist())
     layers = result["layer"].values[drawn].tolist()
     highest = 1.0
-    second_too = (speed.sel(phase="second") > 0).any()
+    counts = (speed > 0).any("layer").sum("run")
+    beside = 0.24 if int(counts.sel(phase="second")) else 0.0
     for place, (drop, colour) in enumerate(
         zip(("first", "second"), colours.series_colours(2), strict=True)
     ):
-        count = int((speed.sel(phase=drop) > 0).any("layer").sum())
         medians = []
         for layer in layers:
             ratios = speed.sel(phase=drop, layer=layer).values
             medians.append(median_interval(ratios[np.isfinite(ratios) & (ratios > 0)]))
         indices = [index for index, median in enumerate(medians) if median.value > 0]
         if indices:
-            x = np.array(indices) + 0.24 * (place - 0.5) * second_too.item()
+            x = np.array(indices) + beside * (place - 0.5)
             positive = [medians[index] for index in indices]
             draw_intervals(
                 axes,
@@ -210,7 +213,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
                 fmt="o",
                 color=colour,
                 capsize=3,
-                label=f"{drop} drop of {count_of(count, 'run')}",
+                label=f"{drop} drop of {count_of(int(counts.sel(phase=drop)), 'run')}",
             )
             bounds = [[median.value, median.high] for median in positive]
             highest = max(highest, float(np.nanmax(bounds)))

@@ -397,7 +397,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 
 def annotate_panel(axes: Axes, words: str) -> None:
-    """Write in the middle of a panel why nothing is drawn in it."""
+    """Write words in the middle of a panel that has no data, such as "no spike"."""
     axes.annotate(
         words,
         (0.5, 0.5),

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.ndimage import median_filter
 
-from analysis.panels import colours, figure_panels
+from analysis.panels import colours
 from analysis.panels.style import current_style
 from analysis.plots.curves import (
     draw_layer_names,
@@ -78,25 +78,24 @@ def plot_gradient_norms(
     result = result.isel(layer=drawn).assign_coords(layer=trajectory["layer"])
     if layers > len(drawn):
         runs += f"; the {len(drawn)} largest of {layers} layers"
-    what = "force" if "loss" not in trajectory else "gradient"
+    particles = "loss" not in trajectory
+    what = "force" if particles else "gradient"
     title = f"Norm of the {what}: {trajectory.attrs['system']}, {runs}"
-    absent = {"accuracy"} - set(trajectory)
+    of_run = _panels_of_run(trajectory)
+    of_all = ["drops", "spikes", "correlations"]
     if result.sizes["kind"] == 1:
-        absent.add("spikes")
-    names = [name for name in figure_panels.GRADIENTS if name not in absent]
-    of_run = names.index("linear") + 1
-    of_all = len(names) - of_run
-    widths = [4 / of_run] * of_run + [4 / of_all] * of_all
-    figure, axes_list = new_panels(widths, title, 1.2, names)
-    panels = dict(zip(names, axes_list, strict=True))
-    events = _plot_run(panels, trajectory, run, config)
+        of_all.remove("spikes")
+    names = [*of_run, *of_all]
+    widths = [4 / len(row) for row in (of_run, of_all) for _ in row]
+    figure, axes = new_panels(widths, title, 1.2, names)
+    panels = dict(zip(names, axes, strict=True))
+    events = _plot_run({name: panels[name] for name in of_run}, trajectory, run, config)
     entries = {
         **legend_entries(figure, [panels["log"], panels["linear"]]),
         **events,
     }
     for name, kind in zip(("drops", "spikes"), result["kind"].values, strict=False):
         _plot_fractions(panels[name], result.sel(kind=kind), str(kind))
-    particles = "loss" not in trajectory
     _plot_correlations(panels["correlations"], result, particles)
     for name in ("loss", "drops", "correlations"):
         if panels[name].get_legend_handles_labels()[1]:
@@ -111,12 +110,18 @@ def plot_run_norms(
 ) -> Figure:
     """The panels of `plot_gradient_norms` that show one run."""
     trajectory, _ = _name_largest_layers(trajectory, run)
-    names = ["loss", *(["accuracy"] if "accuracy" in trajectory else []), *_SCALES]
+    names = _panels_of_run(trajectory)
     figure, panels = new_panels([2] * len(names), height=1.2)
     named = dict(zip(names, panels, strict=True))
     events = _plot_run(named, trajectory, run, config)
     draw_legend(figure, {**legend_entries(figure), **events})
     return figure
+
+
+def _panels_of_run(trajectory: xr.Dataset) -> list[str]:
+    """Names of the panels that show one run."""
+    accuracy = ["accuracy"] if "accuracy" in trajectory else []
+    return ["loss", *accuracy, *_SCALES]
 
 
 def _name_largest_layers(
@@ -137,19 +142,18 @@ def _plot_run(
     config: DetectionConfig,
 ) -> dict[str, Any]:
     """Draw the loss, the accuracy and the norms of a run with the events of its loss;
-    return the entries of the legend for the events. panels: by name; others than these
-    are not drawn in."""
+    return the entries of the legend for the events. panels: those of
+    `_panels_of_run`, by name."""
     one = trajectory.isel(run=run)
     series = loss_and_norm_series(trajectory.isel(run=[run]), config)[0]
     falling = series.falling
     time = series.time
     clock = frame_clock(trajectory)
     with_loss = "loss" in trajectory
-    drawn = [panels[name] for name in ("loss", "accuracy", *_SCALES) if name in panels]
-    for name in {"loss", "accuracy"} & set(panels):
-        if with_loss:
+    if with_loss:
+        for name in panels.keys() - set(_SCALES):
             _plot_metric(panels[name], one, name, time)
-    if not with_loss:
+    else:
         panels["loss"].plot(time, -falling, color=colours.colour("ink"))
         panels["loss"].set(title="distance from the start", ylabel="distance")
     peaks = 0
@@ -162,7 +166,7 @@ def _plot_run(
         )
         axes.set(title=title, ylabel="norm")
     marked = (
-        _mark_events(drawn, falling, not with_loss, time, series.detection)
+        _mark_events([*panels.values()], falling, not with_loss, time, series.detection)
         if len(falling) > 1
         else {}
     )
@@ -170,7 +174,7 @@ def _plot_run(
         muted = colours.colour("muted")
         peak = Line2D([], [], color=muted, marker="o", linestyle="none")
         marked["peak of a norm"] = peak
-    for axes in drawn:
+    for axes in panels.values():
         axes.set_xlabel(clock)
         if len(time):
             axes.set_xlim(time[0], max(time[-1], time[0] + 1))

@@ -20,7 +20,7 @@ LEVELS = 20
 """Number of contours."""
 
 _MAP_WIDTH = 0.72
-"""Width of the map, as a fraction of the width of a figure in one column."""
+"""Width of the map of the loss, as a fraction of the width of the figure."""
 
 _BESIDE = 0.16
 """Height of the title, the labels and the legend together, in inches for each point of

@@ -77,14 +77,10 @@ def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     panels[4].set(ylim=(0, None))
     for panel in panels[:4]:
         panel.legend()
-    lines = legend_entries(figure)
     for panel in panels[:5]:
         _mark_phases(panel, result)
-    phases = {
-        name: artist
-        for name, artist in legend_entries(figure).items()
-        if name not in lines
-    }
+    entries = legend_entries(figure)
+    phases = {name: entries[name] for name in colours.PHASES if name in entries}
     if phases:
         draw_legend(figure, phases)
     _plot_delay(panels[5], result)

@@ -26,7 +26,7 @@ _PANELS = {
 
 
 _MOST_BANDS = 4
-"""Cosines of more layers have no bands, which would lie on each other."""
+"""Largest number of layers whose cosines have bands. More bands would overlap."""
 
 
 @in_style
@@ -47,21 +47,17 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     line_colours = named_colours([layers[place] for place in drawn])
     widths = rcParams["lines.linewidth"] * widths_of_coinciding(len(drawn))
     step = result["step"].values
-    bands = len(drawn) <= _MOST_BANDS
-    for panel, (variable, texts) in zip(panels, _PANELS.items(), strict=False):
+    for panel, variable in zip(panels, _PANELS, strict=False):
+        title, ylabel = _PANELS[variable]
+        band = variable != "update_alignment" or len(drawn) <= _MOST_BANDS
         for place, line_colour, width in zip(drawn, line_colours, widths, strict=True):
             values = result[variable].isel(layer=place)
             name = labels[place]
-            if variable == "update_alignment" and not bands:
-                median = values.median("run")
-                panel.plot(step, median, color=line_colour, linewidth=width)
-            else:
-                plot_quartile_band(
-                    panel, step, values, line_colour, name, linewidth=width
-                )
-        without_bands = variable == "update_alignment" and not bands and runs > 1
-        heading = f"{texts[0]}, medians" if without_bands else texts[0]
-        panel.set(title=heading, ylabel=texts[1])
+            plot_quartile_band(
+                panel, step, values, line_colour, name, band, linewidth=width
+            )
+        medians = "" if band or runs == 1 else ", medians"
+        panel.set(title=f"{title}{medians}", ylabel=ylabel)
     panels[2].set_ylim(min(panels[2].dataLim.y0, 0) - 0.05, 1.05)
     largest = int(np.argmax(last["effective_rank"].fillna(0).values))
     spectrum = result["singular_value"].isel(layer=largest).median("run")

@@ -109,9 +109,8 @@ tested.""",
 OWN = Paper("OWN", "Our own results")
 PAPERS = {paper.short: paper for paper in (CA, VC, CH, ZL, NA, OWN)}
 """By their abbreviation."""
-NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven")
 
 
 def count_papers(papers: Iterable[Paper]) -> int:
-    """How many papers there are; versions of one have the same address."""
+    """The number of papers. Versions of a paper have the same address and count once."""
     return len({paper.address for paper in papers if paper.address})

@@ -33,8 +33,8 @@ CIRCLE_RATIO = 1.2
 """Largest norm over smallest norm below which embeddings form a circle (CA algorithm
 1)."""
 GRID_FRACTION = 0.2
-"""Largest fraction of imperfect pair sums of what is called a grid; a perfect one has
-few, a circle about half."""
+"""An embedding that is not a circle is called a grid if at most this fraction of its
+pair sums are imperfections. A perfect grid has few, a circle about half."""
 FEWEST_TOKENS = 5
 """Number of tokens below which embeddings are structured by chance."""
 
@@ -293,17 +293,26 @@ def structure_kind(circle: bool) -> str:
 
 def structure_label(embedding: np.ndarray) -> str:
     """The structure of an embedding (token, axis) in words, such as "grid, 16
-    imperfections". Those of a circle, which has many, say nothing of it."""
-    if is_circle(embedding):
-        return "circle"
+    imperfections". The imperfections of a circle are left out, as every circle has
+    many."""
+    kind = structure_name(embedding)
+    if kind == "circle":
+        return kind
     count = int(count_imperfections(embedding))
-    kind = grid_or_neither(count, len(embedding) * (len(embedding) + 1) // 2)
     return f"{kind}, {count_of(count, 'imperfection')}"
 
 
+def structure_name(embedding: np.ndarray) -> str:
+    """The structure of an embedding (token, axis): circle, grid or neither."""
+    if is_circle(embedding):
+        return "circle"
+    pairs = len(all_pairs(len(embedding)))
+    return grid_or_neither(int(count_imperfections(embedding)), pairs)
+
+
 def grid_or_neither(imperfections: int, pairs: int) -> str:
-    """The kind of an embedding that is no circle, in words. pairs: number of its pair
-    sums."""
+    """Whether an embedding that is not a circle is a grid or neither. pairs: number of
+    its pair sums."""
     return "grid" if imperfections <= GRID_FRACTION * pairs else "neither"
 
 

@@ -45,11 +45,13 @@ from dynamics.folders import absolute_folder, user_cache_folder
 _CONFIG: Any = numba.config
 
 CODE_OPTION = "-no-stack-coloring"
-"""Option of LLVM, for all code that Numba compiles in this process. Numba compiles a
-function once when it is defined and again as a part of its callers. Stack colouring, in
-which variables share their place, changes the function between both, such that a
-vector can take the place of a variable with a smaller alignment: then the machine code
-of the callers, which is cached, ends in a segmentation fault."""
+"""Option of LLVM for all code that Numba compiles in this process.
+
+With stack colouring, variables of a function that are not used at the same time share
+memory, and LLVM changes the function accordingly. Numba compiles the changed function a
+second time, as a part of the functions that call it. A vector can then have the memory
+of a variable with a smaller alignment, and the cached machine code ends in a
+segmentation fault."""
 KEEP_SECONDS = 30 * 24 * 3600
 """Age at which the cache of an outdated version of a kernel is deleted."""
 LOCK_SECONDS = 300

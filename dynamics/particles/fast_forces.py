@@ -40,9 +40,9 @@ MIN_PAIRS_FOR_THREADS = 20_000
 LEAST_BYTES = 2**24
 """Memory for few tokens."""
 BYTES_PER_PAIR = 440
-"""Memory for arrays over pair sums, measured up to N = 1997."""
+"""Memory in bytes for each pair sum, measured for N up to 1997."""
 BYTES_PER_NODE = 20
-"""Memory for arrays over the nodes of a mesh, measured up to N = 1997."""
+"""Memory in bytes for each node of the mesh, measured for N up to 1997."""
 
 
 def working_bytes(n: int, accuracy: float) -> int:

@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import xarray as xr
 
+from analysis.output.counts import number_in_words
 from analysis.reproduction import estimates
 from analysis.reproduction.claim import Verdict
 from analysis.reproduction.estimates import Estimate
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.odonnat2024.phase_claims import typical_loss_fall
-from analysis.reproduction.papers import NUMERALS, OWN, PAPERS, count_papers
+from analysis.reproduction.papers import OWN, PAPERS, count_papers
 from analysis.reproduction.results import ClaimResult, expected_text, format_number
 from analysis.statistics.intervals import Interval
 from analysis.structures.circles_and_grids import GRID_FRACTION
@@ -97,15 +98,16 @@ def renamed_r_squared(evidence: xr.Dataset) -> Estimate:
 
 
 def accuracy_by_decayed_part(part: str) -> Callable[[xr.Dataset], Estimate]:
-    """Mean accuracy on the sums that networks were not trained on, with weight decay of
-    a part."""
+    """A function that estimates the mean accuracy, on the sums that they were not trained
+    on, of the networks whose weight decay acts on a part of the weights only."""
     return lambda evidence: estimates.estimate_mean(
         evidence["accuracy"].sel(decayed=part), "networks"
     )
 
 
 def mlp_part(phase: str) -> Callable[[xr.Dataset], Estimate]:
-    """Percentage of the fall of the loss in a drop that is due to the MLP, less 50."""
+    """A function that estimates which percentage of the fall of the loss in a drop is due
+    to the MLP, minus 50."""
     return lambda evidence: typical_loss_fall(evidence, MLP_VARIABLES, phase)
 
 
@@ -113,6 +115,8 @@ CIRCLES = "CA.table1.decay1"
 LINK = "CA.s7.link"
 AUDIT = "OWN.audit"
 DROP = "VC.s4.1.second-drop"
+EXPLAINED = HeadlineNumber(AUDIT, 0, 0.5, 100, "%")
+"""Percentage of the gradient that the forces explain."""
 HEADLINES = (
     Headline(
         "Networks form circles and grids",
@@ -157,7 +161,7 @@ HEADLINES = (
         " With the numbers renamed at random they explain {renamed}. Most of the"
         " gradient is something else.",
         {
-            "here": HeadlineNumber(AUDIT, 0, 0.5, 100, "%"),
+            "here": EXPLAINED,
             "renamed": HeadlineNumber(
                 AUDIT, scale=100, unit="%", estimate=renamed_r_squared
             ),
@@ -235,7 +239,6 @@ SUMMARY = (
     " {explained} of the gradient of the networks' embeddings. (Brackets: 95% intervals.)"
 )
 """All results in three sentences."""
-_SUMMARY_NUMBER = HeadlineNumber(AUDIT, 0, 0.5, 100, "%")
 
 
 def number_interval(number: HeadlineNumber, findings: Findings) -> Interval:
@@ -261,14 +264,14 @@ def count_words(findings: Findings) -> dict[str, str]:
         "supported": f"{findings.of_papers(SUPPORTED)}",
         "against": f"{findings.of_papers(AGAINST)}",
         "open": f"{findings.of_papers((Verdict.OPEN,))}",
-        "papers": NUMERALS[count_papers(PAPERS.values())],
+        "papers": number_in_words(count_papers(PAPERS.values())),
         "runs": f"{findings.runs:,}",
     }
 
 
 def summary_text(findings: Findings) -> str:
-    """The results in three sentences."""
-    explained = number_words(_SUMMARY_NUMBER, findings)
+    """The summary with its numbers."""
+    explained = number_words(EXPLAINED, findings)
     return SUMMARY.format(**count_words(findings), explained=explained)
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jinja2
 import xarray as xr
 
+from analysis.output.counts import number_in_words
 from analysis.output.files import replace_file
 from analysis.reproduction import results as claim_results
 from analysis.reproduction.claim import Verdict
@@ -24,7 +25,7 @@ from analysis.reproduction.evidence import (
 )
 from analysis.reproduction.experiment import Experiment, Size
 from analysis.reproduction.figures.register import PAPER_FIGURES
-from analysis.reproduction.papers import NUMERALS, PAPERS, Paper, count_papers
+from analysis.reproduction.papers import PAPERS, Paper, count_papers
 from analysis.reproduction.report import illustrations
 from analysis.reproduction.report.markdown import escape_markdown
 from analysis.reproduction.report.strips import number_strip
@@ -48,7 +49,8 @@ CONCLUSIONS = {
     "Open": (Verdict.OPEN,),
     "Holds": (Verdict.AGREES, Verdict.HOLDS),
 }
-"""What the summary says of main claims, by their verdicts."""
+"""Headings of the summary's lists of main claims, and the verdicts of the claims in each
+list."""
 COUNTED = (
     Verdict.AGREES,
     Verdict.HOLDS,
@@ -56,7 +58,7 @@ COUNTED = (
     Verdict.CONTRADICTED,
     Verdict.OPEN,
 )
-"""The verdicts of the table that counts them."""
+"""Columns of the table that counts the claims by verdict."""
 
 
 class ExperimentRow(NamedTuple):
@@ -158,7 +160,7 @@ def _papers_of(results: Sequence[ClaimResult]) -> list[Paper]:
 def paper_words(papers: Sequence[Paper]) -> str:
     """How many papers there are, in words."""
     count = count_papers(papers)
-    words = f"{NUMERALS[count]} paper{'s' * (count != 1)}"
+    words = f"{number_in_words(count)} paper{'s' * (count != 1)}"
     return f"{words}, one of them in two versions," if later_versions(papers) else words
 
 

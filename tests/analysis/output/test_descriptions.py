@@ -135,7 +135,7 @@ def assert_follows_cf(path):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Paths of files: one of each kind that the package writes."""
+    """Paths of one file of each kind that the package writes."""
     folder = tmp_path_factory.mktemp("kinds")
     with contextlib.chdir(folder):
         write_every_kind()
