@@ -99,7 +99,8 @@ def draw_figure(laws, rows):
             one = law.sel(space="whole")
             scale = float(np.abs(one["paper_like"]).max())
             low, high = (one[f"{name}_{end}"] / scale for end in ("low", "high"))
-            axis.fill_between(one[x], low, high, color=colour, alpha=0.2, lw=0)
+            band = {"color": colour, "alpha": 0.2, "lw": 0}
+            axis.fill_between(one[x], low, high, **band, label="95% intervals")
             label = f"weight decay {decay:g}"
             axis.plot(one[x], one[name] / scale, color=colour, label=label)
         axis.plot(

@@ -144,8 +144,11 @@ def save_screenshot(line: str, path: Path) -> None:
 def main(words: list[str]) -> None:
     """Draw the pictures with these names, or all; print the time that each takes."""
     ensembles, pictures = read_gallery()
-    names = [word for word in words if word != "--measure"]
+    names = [Path(word).stem for word in words if word != "--measure"]
     measure = "--measure" in words
+    known = sorted(Path(name).stem for name in pictures)
+    if unknown := sorted({*names} - {*known}):
+        sys.exit(f"no picture of the gallery: {unknown}; there are {', '.join(known)}")
     (DOCS / "picture-data").mkdir(exist_ok=True)
     if measure or names:
         run_lines(ensembles)

@@ -277,7 +277,7 @@ def line_colours_of_quantity() -> ListedColormap:
     return ListedColormap(colormaps[QUANTITY_MAP](np.linspace(low, high, 256)))
 
 
-_ORDERED_LIGHTNESS = ((0.27, 0.79), (0.88, 0.5))
+_ORDERED_LIGHTNESS = ((0.27, 0.66), (0.88, 0.5))
 """Lightness (Oklab) of the first and of the last of ordered things, on a white and on a
 dark background."""
 

@@ -137,7 +137,9 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> N
         ).tolist()
         for values, colour in zip(others, inks, strict=True):
             if values.size:
-                counts.hist(values, bins=bins, color=colour, alpha=0.6, density=True)
+                counts.hist(
+                    values, bins=bins, color=colour, density=True, histtype="step"
+                )
         if both.max() >= 10_000:
             counts.locator_params(axis="x", nbins=4)
     systems = _systems(comparison)

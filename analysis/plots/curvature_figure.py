@@ -78,7 +78,7 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
     threshold = result.attrs["threshold"]
     panel.axhline(-threshold, color=colour("muted"), linestyle="--", label="−2/lr")
     limits = -3 * max(largest, threshold), 3 * largest
-    label = "growth rate"
+    label = f"growth rate\n(linear to {linear:g})"
     xlabel = time_label(result)
     panel.set(xlabel=xlabel, ylabel=label, xlim=step_limits(step), ylim=limits)
     panel.set_title(f"modes of the run of seed {int(result['seed'].values[0])}")
@@ -200,11 +200,11 @@ def _plane(panel: Axes, result: xr.Dataset) -> None:
     look: dict[str, Any] = {"s": 5, "color": kinds, "linewidths": 0, "alpha": 0.5}
     panel.scatter(growth.ravel(), rotation.ravel(), **look)
     panel.axvline(0, color=colour("muted"), linewidth=0.8)
-    panel.set(xlabel="growth rate", ylabel="rotation rate")
     finite = growth[np.isfinite(growth)]
     largest = np.abs(finite).max(initial=0.0) or 1.0
     linear = 10.0 ** np.floor(np.log10(largest) - 3)
     panel.set_xscale("symlog", linthresh=linear)
+    panel.set(xlabel=f"growth rate (linear to {linear:g})", ylabel="rotation rate")
     low, high = finite.min(initial=0.0), finite.max(initial=0.0)
     panel.set_xlim(2 * min(low, -linear), 2 * max(high, linear))
     if not np.abs(rotation[np.isfinite(rotation)]).max(initial=0.0):

@@ -36,7 +36,9 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
     row = min(style.width / columns, _PANEL) + 4 * line  # with the title of a panel
     figure = new_figure(style.width, rows * row + 2 * line, layout="compressed")
     note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
-    figure.suptitle(title + note)
+    joined = embedding.shape[1] <= MAX_JOINED_POINTS
+    lines = "; lines join tokens i and i + 1" if joined else ""
+    figure.suptitle(title + note + lines)
     for panel, (x, seed) in enumerate(zip(drawn, seeds, strict=False)):
         axes = figure.add_subplot(rows, columns, panel + 1)
         draw_tokens(axes, principal_plane(x))

@@ -18,6 +18,9 @@ from analysis.plots.curves import loss_label
 from analysis.plots.figure_files import in_style, new_panels
 from dynamics.trajectory.diverged import mask_diverged
 
+_SHIFT = 0.004
+"""Distance in normalised time between the intervals of two results at one step."""
+
 
 @in_style
 def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
@@ -97,6 +100,9 @@ def plot_explained_variance(results: Mapping[str, xr.Dataset]) -> Figure:
         [5, 4], "How much of the end do states explain?"
     )
     names = list(results)
+    several = [name for name in names if results[name].sizes["step"] > 1]
+    inks = dict.fromkeys(names, colour("ink"))
+    inks |= zip(several, series_colours(len(several)), strict=True)
     for place, (name, result) in enumerate(results.items()):
         intervals = np.array(
             [explained_variance(result, at) for at in range(result.sizes["step"])]
@@ -104,14 +110,16 @@ def plot_explained_variance(results: Mapping[str, xr.Dataset]) -> Figure:
         value, low, high = np.clip(intervals.T, 0, 1)
         errors = np.nan_to_num([value - low, high - value])
         look: dict[str, Any] = {
-            "color": series_colours(len(names))[place],
-            "marker": ".",
+            "color": inks[name],
+            "marker": "o",
+            "markersize": 4,
             "capsize": 2,
         }
         first.errorbar(value[0], place, xerr=errors[:, :1], **look)
-        if len(value) > 1:
+        if name in several:
             times = (result["step"] / result.attrs["until"]).values
-            later.errorbar(times, value, yerr=errors, label=name, **look)
+            beside = _SHIFT * (several.index(name) - (len(several) - 1) / 2)
+            later.errorbar(times + beside, value, yerr=errors, label=name, **look)
     first.set(xlabel="explained by the first state", xlim=(0, 1.03))
     first.set_yticks(range(len(names)), names)
     first.invert_yaxis()

@@ -55,9 +55,10 @@ def _eigenvalues(panel: Axes, result: xr.Dataset) -> None:
         steps = np.broadcast_to(step[:, None], part.shape)
         look: dict[str, Any] = {"s": 9, "color": colour_of(role), "linewidths": 0}
         panel.scatter(steps, part, label=label, **look)
-    panel.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(size) - 4))
+    linear = 10.0 ** np.floor(np.log10(size) - 4)
+    panel.set_yscale("symlog", linthresh=linear)
     what = f"{half} eigenvalues at each end, seed {int(result['seed'].values[0])}"
-    finish_panel(panel, result, what, "eigenvalue")
+    finish_panel(panel, result, what, f"eigenvalue\n(linear to {linear:g})")
     panel.set_title(what)
     panel.legend(ncols=2)
 

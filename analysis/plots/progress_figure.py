@@ -19,6 +19,7 @@ from analysis.plots.curves import (
     times_of_frames,
 )
 from analysis.plots.figure_files import (
+    annotate_panel,
     draw_legend,
     in_style,
     legend_entries,
@@ -123,6 +124,7 @@ def _plot_delay(panel: Axes, result: xr.Dataset) -> None:
         xlabel=f"{unit}s since a training accuracy of .99", ylabel="fraction of runs"
     )
     if not finite.any():
+        annotate_panel(panel, "no run has memorised")
         return
     curve = kaplan_meier(delay[finite], result["observed"].values[finite])
     end = max(delay[finite].max(), 1)

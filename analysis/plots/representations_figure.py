@@ -36,6 +36,8 @@ def plot_representations(result: xr.Dataset) -> Figure:
     result = in_units_of_time(result)
     runs = result.sizes["run"]
     title = f"Activations on the probe: {count_of(runs, 'run')}"
+    if runs > 1:
+        title += ", medians and quartiles"
     of_panels = {**_PANELS}
     if runs == 1:
         del of_panels["cka_between_runs"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -123,14 +124,16 @@ def _frame(panel: Axes, eps: np.ndarray) -> None:
 
 def _draw_legend(drawn: Figure, results: Sequence[xr.Dataset]) -> None:
     """Draw the legend. results: those that are drawn; what none has is left out."""
-    marks = [
+    groups = {1: "successful", 0: "failed"}
+    labels = {"successful": "successful runs: test accuracy above .9"}
+    marks: list[Artist] = [
         Line2D(
-            [],
-            [],
-            color=colours.colour("successful"),
-            label="successful runs: test accuracy above .9",
-        ),
-        Line2D([], [], color=colours.colour("failed"), label="failed runs"),
+            [], [], color=colours.colour(name), label=labels.get(name, f"{name} runs")
+        )
+        for success, name in groups.items()
+        if any((result["success"] == success).any() for result in results)
+    ]
+    marks += [
         Patch(color=colours.colour("band"), label="the paper's range, 0.001 to 10"),
     ]
     if any((result["p_value"] < 0.05).any() for result in results):

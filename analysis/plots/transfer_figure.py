@@ -99,7 +99,8 @@ def _draw_by_clusters(axes: Axes, result: xr.Dataset, vocab: int, ideal: int) ->
     axes.axhline(1 / vocab, color=colours.colour("muted"), linestyle=":")
     axes.axvline(
         ideal,
-        color=colours.colour("faint"),
+        color=colours.colour("muted"),
+        linestyle="--",
         zorder=0,
         label="clusters of an ideal circuit",
     )

@@ -7,6 +7,7 @@ is the size of one in points."""
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -32,9 +33,10 @@ from analysis.plots.drawing import artists
 from analysis.plots.drawing.artists import BACK, MATRIX_COLOURS, TICK
 
 _TITLE, _SMALL = 11.5, 9.5  # heights of letters
+_LEAST = 0.95  # of notes beside a title, relative to others
 LINE_HEIGHT = 11.0  # of a line of names
 TEXT_OVERHANG = 18.0  # how far left of the axes text may begin
-COLOUR_BAR_WIDTH = 34  # with its two numbers
+COLOUR_BAR_WIDTH = 44  # with its two numbers
 RIGHT = 17  # margin at the right of the axes
 
 _MAX_SWATCHES = 5
@@ -49,6 +51,10 @@ _CELL = 13.5
 
 _HINTING = 1.06
 """Largest usual ratio of the width of a drawn text to that of its outlines."""
+
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+"""Digits of an exponent."""
 
 
 class _ColouredText(NamedTuple):
@@ -145,7 +151,7 @@ def _place_panel_text(panel: Panel, width: float) -> _PanelText:
         if panel.note
         else 0.0
     )
-    if panel.note and size < 0.85 * _SMALL:
+    if panel.note and size < _LEAST * _SMALL:
         size = 0.0
         below = [
             *below,
@@ -378,7 +384,7 @@ def _split_bar(entry: _KeyEntry, width: float) -> list[_KeyEntry]:
     if entry.width <= width:
         return [entry]
     cells = len(entry.names)
-    most = max(1, int((width - entry.width) / _CELL) + cells)
+    most = max(1, math.floor((width - entry.width) / _CELL) + cells)
     return [
         entry._replace(
             colours=entry.colours[start : start + most],
@@ -466,9 +472,7 @@ def _mark_entries(panels: Sequence[Panel], kinds: Collection[str]) -> list[_KeyE
         _KeyEntry(name, [of], opacity=BAND_OPACITY) for name, of in names.items()
     ]
     if any(panel.views is not None for panel in panels):
-        result.append(
-            _KeyEntry("scale, which follows the points", [colour("ink")], "_")
-        )
+        result.append(_KeyEntry("scale in this frame", [colour("ink")], "_"))
     return result
 
 
@@ -532,17 +536,20 @@ def _set_ticks(axes: Axes, panel: Panel, px: float) -> None:
 
 
 def format_tick(value: float, position: object = None, least: float = 0.0) -> str:
-    """A short number, such as 100, 0.01 or 1e−4; 0 for magnitudes up to `least`.
-    matplotlib passes `position`."""
+    """A short number, such as 100, 0.01, 10⁻⁴ or 3·10⁻⁴; 0 for magnitudes up to
+    `least`. matplotlib passes `position`."""
     if abs(value) <= least:
         return "0"
-    plain = 1e-3 <= abs(value) < 1e5
-    text = (
-        f"{value:g}"
-        if plain
-        else f"{value:.1e}".replace(".0e", "e").replace("e+", "e").replace("e0", "e")
-    )
-    return text.replace("e-0", "e-").replace("-", "\N{MINUS SIGN}")
+    if 1e-3 <= abs(value) < 1e5:
+        text = f"{value:g}"
+    else:
+        factor, exponent = f"{value:.1e}".split("e")
+        text = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
+        sign = "-" if value < 0 else ""
+        if abs(float(factor)) != 1:
+            text = f"{abs(float(factor)):g}·{text}"
+        text = sign + text
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _set_matrix_ticks(axes: Axes, panel: Panel, image: Image, px: float) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -207,12 +208,13 @@ class PanelGrid:
         return self.figure.text(end, y, "", ha="right", **how)
 
     def _title_lines(self, index: int) -> list[str]:
-        """The title of a scene in lines: several if the time is on one of its own and
-        letters must not be smaller."""
+        """The title of a scene in lines, broken after commas: several if the time is on
+        one of its own and letters must not be smaller."""
         title = typeset(self.scenes[index].title)
         if not (self.layout.two_lines and self.layout.legible):
             return [title]
-        return wrap_words(title, self._heading_width / _HEADING_SIZE, bold=True)
+        whole = re.sub("(?<!,) ", "\N{NO-BREAK SPACE}", title)
+        return wrap_words(whole, self._heading_width / _HEADING_SIZE, bold=True)
 
     @property
     def _heading_width(self) -> float:

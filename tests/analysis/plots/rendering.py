@@ -1,6 +1,6 @@
-"""Faults of a drawn figure: texts that overlap or are cut, legends outside their axes
-or over data, limits far from the data, long numbers at ticks, figures that do not fit
-on a page."""
+"""Faults of a drawn figure: texts that overlap, are cut or too small, legends outside
+their axes, over data or of what is not drawn, pale lines, limits far from the data, long
+numbers at ticks, panels without data or words, figures that do not fit on a page."""
 
 import itertools
 import re
@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import Collection
+from matplotlib.colors import is_color_like, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.transforms import Bbox
 
+from analysis.panels.colours import colour
+from analysis.panels.style import STYLES, current_style
+
+USUAL_LOOKS = {"-", "None", "none", "", " ", None, "o"}
+"""Line styles and markers that do not tell what a line is."""
+PAPER = STYLES["paper"].width
 TOLERANCE = 1.0
 """Pixels by which boxes may overlap or lie outside."""
 PAGE = 240.0
@@ -21,6 +31,11 @@ COVERED = 0.01
 """Largest share of a panel's data that its legend may cover."""
 TICK_LENGTH = 7
 """Most characters of a number at a tick."""
+LETTERS = 6.45
+"""Smallest size of letters in points on paper, after rounding to pixels."""
+CONTRAST = 2.4
+"""Smallest contrast of a line in a legend with the background. Lines of other runs, which
+lie behind those that matter, have 2.5, all others at least 3."""
 NATURAL_LIMITS = {"%": (0, 104), "": (-1.06, 1.06)}
 """Limits that an axis may have whatever its data: of percentages, and of fractions,
 correlations and cosines."""
@@ -52,6 +67,10 @@ def faults(figure: Figure, column: bool = False) -> list[str]:
         inside = box.overlaps(axes.bbox) and not _contains(axes.bbox, box)
         if inside:
             result.append(f"legend across the edge of its axes: {_legend_name(legend)}")
+    if current_style().width <= PAPER:
+        sizes = {text.get_fontsize(): name for name, text in _texts(figure)}
+        if sizes and min(sizes) < LETTERS:
+            result.append(f"{min(sizes):.1f} points: {sizes[min(sizes)]}")
     height = 25.4 * figure.get_figheight()
     if column and height > PAGE:
         result.append(f"height: {height:.0f} mm in a column")
@@ -65,7 +84,77 @@ def faults_of_axes(figure: Figure) -> list[str]:
     result: list[str] = []
     for axes in figure.axes:
         result += [*_covered_data(axes), *_far_limits(axes), *_long_ticks(axes)]
-    return result
+        if axes.get_visible() and axes.axison and not _has_content(axes):
+            result.append(f"nothing in the panel: {axes.get_title()}")
+    return [*result, *_faults_of_legends(figure)]
+
+
+def _has_content(axes: Axes) -> bool:
+    """Whether a panel shows data, or words in their place."""
+    lines = [np.asarray(line.get_xydata(), float) for line in axes.lines]
+    others = (axes.collections, axes.patches, axes.images, axes.texts, axes.child_axes)
+    return any(np.isfinite(line).all(axis=1).any() for line in lines) or any(others)
+
+
+def _faults_of_legends(figure: Figure) -> Iterator[str]:
+    """Entries of what no panel shows, and lines that the background swallows."""
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+    drawn = set().union(*(_looks(item) for item in _artists(figure)))
+    for legend in legends:
+        if legend is None or not legend.get_visible():
+            continue
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+            looks = _looks(handle)
+            if not (looks & drawn or _is_of_any_colour(handle)):
+                yield f"legend of what is not drawn: {text.get_text()}"
+            if isinstance(handle, Line2D) and (handle.get_alpha() or 1) == 1:
+                contrast = _contrast(handle.get_color(), figure.get_facecolor())
+                if contrast < CONTRAST:
+                    yield f"contrast {contrast:.1f}: {text.get_text()}"
+
+
+def _is_of_any_colour(handle: Any) -> bool:
+    """Whether an entry of a legend is a grey mark that stands for marks of all
+    colours."""
+    grey = {to_hex(colour(name)) for name in ("ink", "muted")}
+    is_mark = isinstance(handle, Line2D) and handle.get_linestyle() == "None"
+    return is_mark and to_hex(handle.get_color()) in grey
+
+
+def _artists(figure: Figure) -> Iterator[Any]:
+    """Lines with any data, marks, bands, bars and images of all panels."""
+    for axes in figure.axes:
+        for line in axes.lines:
+            if np.isfinite(np.asarray(line.get_xydata(), float)).all(axis=1).any():
+                yield line
+        yield from (*axes.collections, *axes.patches)
+
+
+def _looks(artist: Any) -> set[Any]:
+    """Colours of an artist, and its line style and marker if these are special."""
+    if isinstance(artist, Line2D):
+        both = [artist.get_color(), artist.get_markerfacecolor()]
+        special = {artist.get_linestyle(), artist.get_marker()} - USUAL_LOOKS
+        return {to_hex(one) for one in both if is_color_like(one)} | special
+    if isinstance(artist, Collection):
+        special = (
+            {":"} if any(dashes for _, dashes in artist.get_linestyles()) else set()
+        )
+        both = (*artist.get_facecolor(), *artist.get_edgecolor())
+        return {to_hex(one) for one in both} | special
+    if isinstance(artist, Patch):
+        return {to_hex(artist.get_facecolor()), to_hex(artist.get_edgecolor())}
+    parts = getattr(artist, "get_children", list)()
+    return set().union(*(_looks(part) for part in parts))
+
+
+def _contrast(of: Any, background: Any) -> float:
+    """The contrast of two colours as in the Web Content Accessibility Guidelines, 1 to
+    21."""
+    rgb = np.array([to_rgb(of), to_rgb(background)])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    dark, light = np.sort(linear @ [0.2126, 0.7152, 0.0722])
+    return (light + 0.05) / (dark + 0.05)
 
 
 def _covered_data(axes: Axes) -> Iterator[str]:
