@@ -1,14 +1,15 @@
 """Losses, accuracies and other numbers of a recorded model, by split."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from dynamics.recording.observed_training import ObservedTraining
-from dynamics.recording.quantities import describe
+from dynamics.recording.quantities import check_name, describe
 from dynamics.settings import SettingsError
+from dynamics.trajectory.schema import VARIABLES
 
 Measured = float | torch.Tensor | Mapping[str, Any] | Callable[[], Any] | None
 """A loss or accuracy: a number, numbers by the name of the split, or a function that
@@ -64,33 +65,40 @@ def metric_arrays(
     values: Mapping[str, Mapping[str, float | np.ndarray]],
 ) -> dict[str, np.ndarray]:
     """Variables, float32, from numbers or arrays (...) by name and split: losses and
-    accuracies (..., split) of the splits that both have, and others (...)."""
+    accuracies (..., split) of the splits that both have, and others (...). Raises
+    SettingsError if two have the same name."""
     shared = shared_splits({name: list(parts) for name, parts in values.items()})
     arrays = {}
     for name, splits in values.items():
         if name in METRICS and shared:
             parts = [np.asarray(splits[split], np.float32) for split in shared]
             arrays[name] = np.stack(parts, axis=-1)
+        is_single = name not in METRICS and list(splits) == ["train"]
         for split, value in splits.items():
-            if name not in METRICS:
-                arrays[name if list(splits) == ["train"] else f"{name}_{split}"] = (
-                    np.array(value, np.float32)
-                )
-            elif split not in shared:
-                arrays[f"{name}_{split}"] = np.array(value, np.float32)
+            if name in METRICS and split in shared:
+                continue
+            variable = name if is_single else f"{name}_{split}"
+            if variable in arrays:
+                allowed = "a name for each number, as name and split are joined by _"
+                raise SettingsError("name of a number", f"{variable} twice", allowed)
+            arrays[variable] = np.array(value, np.float32)
     return arrays
 
 
 class Metrics:
     """Reads losses, accuracies and other numbers of a training, which all frames have of
-    the same splits: those that `step` is given, and those that `evaluate` measures."""
+    the same splits: those that `step` is given, and those that `evaluate` measures.
+
+    taken: names of variables that numbers of `evaluate` cannot have."""
 
     def __init__(
         self,
         training: ObservedTraining,
         evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None,
+        taken: Collection[str] = (),
     ) -> None:
         self.training = training
+        self.taken = {*VARIABLES, *taken}
         self.function = evaluate
         self.splits: dict[str, list[str]] | None = None
         """The splits of each metric; None before the first frame."""
@@ -107,6 +115,9 @@ class Metrics:
         if not isinstance(metrics, Mapping):
             found = f"a function that returns {describe(metrics)}"
             raise SettingsError("evaluate", found, 'one that returns {"loss": ...}')
+        for name in metrics:
+            if name not in METRICS:
+                check_name("name that evaluate returns", name, self.taken)
         return metrics
 
     def read(
@@ -132,6 +143,10 @@ class Metrics:
                 raise SettingsError("accuracy", fraction, "a fraction from 0 to 1")
         splits = {name: list(parts) for name, parts in values.items()}
         if self.splits is None:
+            for split in {split for names in splits.values() for split in names}:
+                check_name("name of a split", split)
+            for name in {*metric_arrays(values)} - {*METRICS}:
+                check_name("name of a number", name, self.taken)
             self.splits = splits
         if splits != self.splits:
             allowed = f"{_describe_splits(self.splits)}, as in the first frame"

@@ -269,6 +269,9 @@ def record(
             updates = functools.partial(second_moments.updates, trained)
             quantities[MOMENT_UPDATES] = OwnQuantity(updates)
             for name in trained:
+                if model_layers.parameters[name].is_complex():
+                    found = f"{name} of {model_layers.parameters[name].dtype}"
+                    raise SettingsError("moments", found, "real parameters")
                 moment = functools.partial(second_moments.of, name)
                 quantities[f"{SECOND_MOMENT}{name}"] = OwnQuantity(moment)
         if model_file is not None:
@@ -286,6 +289,14 @@ def record(
         epoch_steps=epoch_steps,
         **second_moments.common,
     )
+    definitions = {"layers": json.dumps(model_layers.definition())}
+    definitions |= {
+        name: str(parameter_view(quantity))
+        for name, quantity in quantities.items()
+        if isinstance(quantity, str | ParameterView)
+    }
+    if activations and outputs:
+        definitions["activations, probe"] = outputs.definition()
     seed = torch.initial_seed() % 2**62 if seed is None else seed
     identity = identity_of(settings, 1, seed, every, device=parameters[0].device.type)
     origin = describe_origin(settings, identity, MAX_STEPS, torch.get_num_threads(), 1)
@@ -305,8 +316,9 @@ def record(
         quantities,
         second_moments if moments else None,
         gradient,
-        Metrics(training, evaluate),
+        Metrics(training, evaluate, quantities),
         ModelRecorder(checked_path, description, schedule, identity, overwrite),
+        definitions,
     )
 
 
@@ -327,7 +339,7 @@ def _check_functions(
     tensors = read_quantities({name: quantities[name] for name in names}, model)
     variables = {
         name: (
-            ("run", "step", *variable_dims(name, tensor.shape)),
+            ("run", "step", *variable_dims(name, tensor.shape, names)),
             as_array(tensor)[None, None],
         )
         for name, tensor in tensors.items()

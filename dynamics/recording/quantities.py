@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import operator
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -86,6 +87,13 @@ class OwnQuantity:
     def __call__(self, model: torch.nn.Module) -> torch.Tensor:
         return self.function(model)
 
+
+_NAME = re.compile(r"[^\W][^/\x00-\x1f\x7f]{0,198}[^/\s\x00-\x1f\x7f]|[^\W]")
+"""Names of variables that netCDF accepts."""
+
+_DIMENSIONS = {dim for variable in VARIABLES.values() for dim in variable.dims}
+_USED = {*RESERVED_NAMES, *METRIC_VARIABLES, *_DIMENSIONS}
+"""Names of a file that no quantity of the user can have."""
 
 LEARNING_RATE = "learning_rate"
 """Name of the learning rate of the first parameter group."""
@@ -342,6 +350,10 @@ def checked_shape(
         raise SettingsError(
             name, "a value that is not finite", "finite values at the beginning"
         )
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        allowed = "a dense tensor, for example by to_dense() or dequantize()"
+        kind = tensor.dtype if tensor.is_quantized else tensor.layout
+        raise SettingsError(name, f"a tensor of {kind}", allowed)
     variable_dims(name, tuple(tensor.shape))
     return tuple(tensor.shape)
 
@@ -371,25 +383,41 @@ def recorded_weights(
 
 def as_array(values: torch.Tensor) -> np.ndarray:
     """A copy of a tensor as an array: float64 stays, other floating-point types become
-    float32."""
+    float32, and truth values 0 and 1 of int8."""
+    if values.dtype == torch.bool:
+        values = values.to(torch.int8)
     if values.is_floating_point() and values.dtype != torch.float64:
         values = values.float()
     return np.array(values.detach().cpu().numpy())
 
 
-def variable_dims(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """The dimensions, after run and step, of a recorded variable. Raises
-    SettingsError."""
-    used = {*RESERVED_NAMES, *METRIC_VARIABLES, "layer", "split"} - {LEARNING_RATE}
-    if name in used:
-        raise SettingsError(
-            "name of a variable", name, "a name that the format does not use otherwise"
+def check_name(field: str, name: object, taken: Collection[str] = ()) -> None:
+    """Raise SettingsError, which names the field, unless a name can be that of a
+    variable of a file, and the format and the `taken` names leave it free."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        allowed = (
+            "up to 200 characters without / and control characters that begin with a"
+            " letter, a digit or _ and do not end with a blank"
         )
-    if not name or "/" in name:
-        raise SettingsError("name of a variable", repr(name), "a name without /")
+        raise SettingsError(field, repr(name), allowed)
+    if name in _USED or name in taken:
+        allowed = "a name that the file does not use otherwise"
+        raise SettingsError(field, name, allowed)
+
+
+def variable_dims(
+    name: str, shape: tuple[int, ...], names: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The dimensions, after run and step, of a recorded variable beside others with
+    these names, which no dimension gets. Raises SettingsError."""
+    if name != LEARNING_RATE:
+        check_name("name of a variable", name)
     variable = VARIABLES.get(name)
     if variable is None:
-        return tuple(f"{name}_{axis}" for axis in range(len(shape)))
+        begin = f"{name}_"
+        while any(f"{begin}{axis}" in names for axis in range(len(shape))):
+            begin += "_"
+        return tuple(f"{begin}{axis}" for axis in range(len(shape)))
     dims = variable.dims[2:]
     if len(shape) != len(dims):
         allowed = f"{len(dims)} axes ({', '.join(dims)})"
@@ -398,14 +426,16 @@ def variable_dims(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def dims_and_coords(
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, tuple[int, ...]], others: Collection[str] = ()
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]]:
-    """The dimensions, after run and step, of variables of these shapes, and the
-    coordinates. Raises SettingsError if a dimension has two sizes."""
+    """The dimensions, after run and step, of variables of these shapes beside those
+    with the names `others`, and the coordinates. Raises SettingsError if a dimension
+    has two sizes."""
     dims: dict[str, tuple[str, ...]] = {}
     coords: dict[str, np.ndarray] = {}
+    names = {*shapes, *others}
     for name, shape in shapes.items():
-        dims[name] = variable_dims(name, shape)
+        dims[name] = variable_dims(name, shape, names)
         for dim, size in zip(dims[name], shape, strict=True):
             if len(coords.setdefault(dim, np.arange(size))) != size:
                 allowed = f"{len(coords[dim])}, as in other variables"

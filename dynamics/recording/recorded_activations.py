@@ -1,12 +1,13 @@
 """What named modules of a model return on a fixed batch, as recorded quantities."""
 
 import functools
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
-from dynamics.recording.quantities import Quantity, near_names
+from dynamics.recording.quantities import Quantity, as_array, near_names
 from dynamics.settings import SettingsError
 from dynamics.trajectory.schema import ACTIVATION
 
@@ -30,7 +31,7 @@ class ProbeActivations:
             if name not in names:
                 raise SettingsError("activations", name, near_names(name, names))
         self.modules = modules
-        self.probe = probe
+        self.probe = _copied(probe)
         self._values: dict[str, torch.Tensor] = {}
 
     @property
@@ -55,17 +56,47 @@ class ProbeActivations:
             for name, module in self.modules.items()
         ]
         model.eval()
+        probe = _copied(self.probe)
         try:
-            if isinstance(self.probe, Mapping):
-                model(**self.probe)
-            elif isinstance(self.probe, tuple):
-                model(*self.probe)
+            if isinstance(probe, Mapping):
+                model(**probe)
+            elif isinstance(probe, tuple):
+                model(*probe)
             else:
-                model(self.probe)
+                model(probe)
         finally:
             for hook in hooks:
                 hook.remove()
 
+    def definition(self) -> str:
+        """The modules, and a digest of the tensors of the probe, as words."""
+        result = hashlib.sha256()
+        for tensor in _tensors_of(self.probe):
+            values = as_array(tensor)
+            result.update(f"{values.dtype}{values.shape}".encode() + values.tobytes())
+        modules = ", ".join(f"{name}: {of}" for name, of in self.modules.items())
+        return f"{modules}; tensors of the digest {result.hexdigest()[:12]}"
+
     def _keep(self, name: str, module: Any, arguments: Any, output: Any) -> None:
         first = output[0] if isinstance(output, tuple) else output
         self._values[name] = first.detach().clone()
+
+
+def _copied(probe: Any) -> Any:
+    """A probe with copies of its tensors, which a model may change in place."""
+    if isinstance(probe, torch.Tensor):
+        return probe.detach().clone()
+    if isinstance(probe, Mapping):
+        return {name: _copied(part) for name, part in probe.items()}
+    if type(probe) in (tuple, list):
+        return type(probe)(map(_copied, probe))
+    return probe
+
+
+def _tensors_of(probe: Any) -> Iterator[torch.Tensor]:
+    """The tensors in a probe, in their order."""
+    if isinstance(probe, torch.Tensor):
+        yield probe
+    elif isinstance(probe, Mapping | tuple | list):
+        for part in probe.values() if isinstance(probe, Mapping) else probe:
+            yield from _tensors_of(part)

@@ -55,6 +55,9 @@ from dynamics.trajectory.schema import (
     must_be_finite,
 )
 
+DEFINITIONS = "definitions"
+"""Name in a restart state of what the arguments of `record` select."""
+
 NO_RESTORE = (
     "restore() cannot continue a training of several processes; restore your own"
     " checkpoints and record with overwrite=True"
@@ -83,6 +86,7 @@ class Recording:
         gradient: EmbeddingGradient | None,
         metrics: Metrics,
         recorder: ModelRecorder,
+        definitions: Mapping[str, str],
     ) -> None:
         self.path = recorder.path
         self.settings = settings
@@ -94,6 +98,8 @@ class Recording:
         self.recorder = recorder
         self.every = recorder.schedule.every
         self.gradient = gradient
+        self.definitions = definitions
+        """By the name of an argument of `record`, what it selects."""
         self.diverged_at: int | None = None
         self.not_followed: list[str] = []
         """What of the training could not be recorded, in words."""
@@ -449,7 +455,7 @@ class Recording:
         """Set the description of the run; its variables are known once the first frame
         has been read."""
         shapes = {name: frame[name].shape for name in self.quantities}
-        dims, coords = dims_and_coords(shapes)
+        dims, coords = dims_and_coords(shapes, frame)
         coords["layer"] = np.array(self.layers.names)
         coords["split"] = np.array(shared_splits(self.metrics.splits or {}))
         for name in frame:
@@ -476,6 +482,7 @@ class Recording:
             "last_step": self._last_step,
             "time": float(self.norms.time),
             NOT_FOLLOWED: list(self.not_followed),
+            DEFINITIONS: dict(self.definitions),
         }
         if self.gradient is not None:
             state[GRADIENT] = self.gradient.last
@@ -575,6 +582,10 @@ class Recording:
                 " overwrite=True replaces it"
             )
         state = state_from_bytes(arrays[RESTART_STATE][0])
+        for name, before in state.get(DEFINITIONS, {}).items():
+            if (now := self.definitions.get(name, "none")) != before:
+                allowed = f"as in the frames before: {before}"
+                raise SettingsError(name, now, allowed)
         self.training.restore(state)
         self._last_step = state["last_step"]
         self._first = None

@@ -72,6 +72,13 @@ class ModelLayers:
         self._first_names = set(named)
         self.refresh()
 
+    def definition(self) -> dict[str, list[str]]:
+        """The names of the parameters of each layer at the beginning."""
+        members: dict[str, list[str]] = {name: [] for name in self.names}
+        for name, layer in self.layer_of.items():
+            members[layer].append(name)
+        return members
+
     def refresh(self) -> None:
         """Find the present parameters of the model."""
         known = self.known

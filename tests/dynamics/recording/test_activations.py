@@ -67,3 +67,26 @@ def test_wrong_arguments(training):
         dynamics.record(model, optimizer, "a.nc", activations={"m": "mlp"}, probe=x)
     with pytest.raises(SettingsError, match="probe: found none"):
         dynamics.record(model, optimizer, "a.nc", activations={"m": "0"})
+
+
+class Doubling(torch.nn.Module):
+    """A module that changes its input in place."""
+
+    def forward(self, x):
+        return x.mul_(2)
+
+
+def test_a_model_that_changes_its_input_leaves_the_probe_as_it_is(tmp_path):
+    model = torch.nn.Sequential(Doubling(), torch.nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.randn(5, 4)
+    given = x.clone()
+    options = {"activations": {"twice": "0"}, "probe": x}
+    path = tmp_path / "a.nc"
+    with dynamics.record(model, optimizer, path, **options) as recording:
+        train(recording, model, optimizer, 3, torch.randn(5, 4))
+        assert_array_equal(x, given)
+        x.zero_()  # the probe of the recording stays
+    with dynamics.open_trajectory(path) as trajectory:
+        for frame in trajectory["activation.twice"].values[0]:
+            assert_array_equal(frame, 2 * given)

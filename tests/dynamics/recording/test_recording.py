@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dynamics
@@ -911,3 +913,110 @@ def test_errors_of_a_loss_at_later_frames_are_reported(path):
     functions = dynamics.ModelFile(loss=loss, batches=lambda: [torch.zeros(1)])
     with pytest.raises(SettingsError, match="ValueError: no loss here"):
         edge_of_stability(dynamics.open_trajectory(path), [0, 2], functions)
+
+
+BAD_NAMES = ["", "a/b", " a", "a ", "a\nb", "step", "time", "layer", "token", "status"]
+
+
+@pytest.mark.parametrize("name", [*BAD_NAMES, "gradient_norm", "own", "embedding"])
+def test_numbers_whose_names_the_file_uses_are_refused_at_the_first_frame(path, name):
+    own = {"own": "embed.weight"}
+    with pytest.raises(SettingsError, match="evaluate"):
+        record_training(path, 1, variables=own, evaluate=lambda model: {name: 0.5})
+    if name not in ("own", "embedding"):
+        with pytest.raises(SettingsError, match="name of a variable"):
+            record_training(path, 1, variables={name: "embed.weight"})
+
+
+@given(st.text(min_size=1, max_size=8))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_name_of_a_number_is_in_the_file_or_refused(tmp_path, name):
+    path = tmp_path / "names.nc"
+    metrics = {"accuracy": {"train": 0.5, name: 0.25}, "loss": {"train": 1.0}}
+    options = {"evaluate": lambda model: metrics | {f"of {name}": 3}, "overwrite": True}
+    try:
+        record_training(path, 2, **options)
+    except SettingsError as error:
+        assert "name" in str(error)
+        return
+    with dynamics.open_trajectory(path) as trajectory:
+        assert (trajectory[f"accuracy_{name}"] == 0.25).all()
+        assert (trajectory[f"of {name}"] == 3).all()
+        assert (trajectory["status"] == 1).all()
+
+
+def test_two_numbers_with_one_name_are_refused(path):
+    metrics = {"a": {"b": 1.0, "c": 2.0}, "a_b": 3.0}
+    with pytest.raises(SettingsError, match="a_b twice"):
+        record_training(path, 1, evaluate=lambda model: metrics)
+
+
+class Clashing(torch.nn.Module):
+    """A parameter whose name is that of a dimension of the other one."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(3, 2))
+        self.w_0 = torch.nn.Parameter(torch.randn(4))
+
+
+def test_parameters_with_names_of_dimensions_are_recorded(path):
+    model = Clashing()
+    optimizer = torch.optim.Adam(model.parameters())
+    variables = {"x": "w", "x_1": lambda model: model.w_0 > 0}
+    options = {"weights": True, "moments": True, "variables": variables}
+    with dynamics.record(model, optimizer, path, **options) as recording:
+        (model.w.sum() + model.w_0.sum()).backward()
+        optimizer.step()
+        recording.step()
+    with dynamics.open_trajectory(path) as trajectory:
+        last = trajectory.isel(run=0, step=-1)
+        assert_array_equal(last["parameter.w"], model.w.detach())
+        assert_array_equal(last["parameter.w_0"], model.w_0.detach())
+        assert_array_equal(last["x_1"], model.w_0.detach().numpy() > 0)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "quantized", "complex"])
+def test_values_that_cannot_be_recorded_are_refused_at_the_beginning(path, kind):
+    functions = {
+        "sparse": lambda model: model.embed.weight.to_sparse(),
+        "quantized": lambda model: torch.quantize_per_tensor(
+            model.embed.weight, 0.1, 0, torch.qint8
+        ),
+        "complex": lambda model: torch.complex(model.embed.weight, model.embed.weight),
+    }
+    with pytest.raises(SettingsError, match="own"):
+        record_training(path, 1, variables={"own": functions[kind]})
+
+
+def test_moments_of_complex_parameters_are_refused_at_the_beginning(path):
+    model = torch.nn.Linear(2, 2, dtype=torch.complex64)
+    optimizer = torch.optim.Adam(model.parameters())
+    with pytest.raises(SettingsError, match="moments"):
+        dynamics.record(model, optimizer, path, moments=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "now"),
+    [
+        ("layers", {"a": "embed.*", "b": "[ho]*"}, {"b": "embed.*", "a": "[ho]*"}),
+        ("layers", {"a": "embed.*", "b": "[ho]*"}, {"b": "[ho]*", "a": "embed.*"}),
+        ("layers", None, {"all": "*"}),
+        ("variables", {"x": "hidden.weight"}, {"x": "out.weight"}),
+        ("embedding", "embed.weight", dynamics.ParameterView("embed.weight", rows=6)),
+        ("probe", torch.arange(3), torch.arange(1, 4)),
+        ("activations", {"x": "hidden"}, {"x": "embed"}),
+    ],
+)
+def test_a_restored_recording_continues_with_the_same_quantities(
+    path, name, before, now
+):
+    options = {"probe": torch.arange(3), "activations": {"y": "out"}}
+    record_training(path, 4, **options | {name: before})
+    content = path.read_bytes()
+    with pytest.raises(SettingsError, match="as in the frames before|recorded"):
+        record_training(path, 8, restore=True, **options | {name: now})
+    assert path.read_bytes() == content
+    record_training(path, 8, restore=True, **options | {name: before})
+    with dynamics.open_trajectory(path) as trajectory:
+        assert trajectory["step"][-1] == 8
