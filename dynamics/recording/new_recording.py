@@ -35,6 +35,7 @@ from dynamics.recording.quantities import (
     check_initialised,
     check_residues,
     checked_shape,
+    dims_and_coords,
     named_tensors,
     parameter_view,
     plain_name,
@@ -63,7 +64,7 @@ from dynamics.trajectory.description import (
     seeds_of,
 )
 from dynamics.trajectory.netcdf import check_trajectory_path
-from dynamics.trajectory.schema import EMBEDDING_LAYER
+from dynamics.trajectory.schema import DEFINITIONS, EMBEDDING_LAYER
 
 
 def record(
@@ -242,6 +243,7 @@ def record(
             shapes[name] = errors.attempt(checked_shape, name, quantity, model)
             restore()
         if not errors.errors:
+            errors.attempt(dims_and_coords, shapes)
             rows = shapes["embedding"][0] if embedding is not None else 0
             errors.attempt(check_residues, modulus, embedding, rows)
         second_moments = errors.attempt(SecondMoments, optimizers if moments else [])
@@ -249,6 +251,7 @@ def record(
         if embedding_gradient:
             gradient = errors.attempt(EmbeddingGradient, embedding, model, optimizers)
         errors.raise_all()
+        coords = dims_and_coords(shapes)[1]
         if gradient is not None:
             quantities[GRADIENT] = OwnQuantity(lambda model: gradient.last)
         trained = [
@@ -294,6 +297,7 @@ def record(
         name: str(parameter_view(quantity))
         for name, quantity in quantities.items()
         if isinstance(quantity, str | ParameterView)
+        and not name.startswith((PARAMETER, BUFFER))
     }
     if activations and outputs:
         definitions["activations, probe"] = outputs.definition()
@@ -305,6 +309,7 @@ def record(
         EMBEDDING_LAYER: _embedding_layer(model_layers, quantities.get("embedding")),
         **functions.attributes(modulus),
         TRAINED: json.dumps(trained),
+        DEFINITIONS: json.dumps(definitions),
     }
     seeds = seeds_of(identity)
     description = RunDescription({}, {}, {}, seeds, rate, epoch_steps, attributes)
@@ -316,7 +321,7 @@ def record(
         quantities,
         second_moments if moments else None,
         gradient,
-        Metrics(training, evaluate, quantities),
+        Metrics(training, evaluate, {*quantities, *coords}),
         ModelRecorder(checked_path, description, schedule, identity, overwrite),
         definitions,
     )

@@ -91,9 +91,8 @@ class OwnQuantity:
 _NAME = re.compile(r"[^\W][^/\x00-\x1f\x7f]{0,198}[^/\s\x00-\x1f\x7f]|[^\W]")
 """Names of variables that netCDF accepts."""
 
-_DIMENSIONS = {dim for variable in VARIABLES.values() for dim in variable.dims}
-_USED = {*RESERVED_NAMES, *METRIC_VARIABLES, *_DIMENSIONS}
-"""Names of a file that no quantity of the user can have."""
+_USED = {*RESERVED_NAMES, *METRIC_VARIABLES, "layer", "split"}
+"""Names of every file of a recording that no quantity of the user can have."""
 
 LEARNING_RATE = "learning_rate"
 """Name of the learning rate of the first parameter group."""
@@ -430,7 +429,7 @@ def dims_and_coords(
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]]:
     """The dimensions, after run and step, of variables of these shapes beside those
     with the names `others`, and the coordinates. Raises SettingsError if a dimension
-    has two sizes."""
+    has two sizes or the name of a variable."""
     dims: dict[str, tuple[str, ...]] = {}
     coords: dict[str, np.ndarray] = {}
     names = {*shapes, *others}
@@ -440,4 +439,7 @@ def dims_and_coords(
             if len(coords.setdefault(dim, np.arange(size))) != size:
                 allowed = f"{len(coords[dim])}, as in other variables"
                 raise SettingsError(name, f"{size} along {dim}", allowed)
+    for name in sorted(names & {*coords}):
+        allowed = "a name that is no dimension of the file"
+        raise SettingsError("name of a variable", name, allowed)
     return dims, coords

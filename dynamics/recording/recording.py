@@ -49,14 +49,12 @@ from dynamics.recording.update_norms import ModelLayers, UpdateNorms
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.reader import last_step_of, unfinished_files
 from dynamics.trajectory.schema import (
+    DEFINITIONS,
     INCOMPLETE_SINCE,
     NORM_VARIABLES,
     NOT_FOLLOWED,
     must_be_finite,
 )
-
-DEFINITIONS = "definitions"
-"""Name in a restart state of what the arguments of `record` select."""
 
 NO_RESTORE = (
     "restore() cannot continue a training of several processes; restore your own"

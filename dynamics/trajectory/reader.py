@@ -30,7 +30,13 @@ from dynamics.trajectory.netcdf import (
     open_group,
     resolve_link,
 )
-from dynamics.trajectory.schema import DIVERGED, DONE, STOPPED, validate_trajectory
+from dynamics.trajectory.schema import (
+    DEFINITIONS,
+    DIVERGED,
+    DONE,
+    STOPPED,
+    validate_trajectory,
+)
 
 
 def _loaded(path: Path, group: str | None = None) -> xr.Dataset:
@@ -177,10 +183,10 @@ def _open_ensemble(
 def _settings(trajectory: xr.Dataset) -> dict[str, Any]:
     """The settings, the name of the system and the recording interval, which runs of
     one ensemble have in common."""
-    names = ("system", "every")
     return {
         **json.loads(trajectory.attrs["config_json"]),
-        **{name: trajectory.attrs[name] for name in names},
+        "system": trajectory.attrs["system"],
+        "every": int(trajectory.attrs["every"]),
     }
 
 
@@ -189,6 +195,9 @@ def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dat
     if it is of another kind."""
     recorded = _settings(member)
     expected = _settings(longest)
+    if DEFINITIONS in member.attrs and DEFINITIONS in longest.attrs:  # not in old files
+        recorded |= json.loads(member.attrs[DEFINITIONS])
+        expected |= json.loads(longest.attrs[DEFINITIONS])
     differing = [
         name
         for name in {**recorded, **expected}
@@ -203,6 +212,7 @@ def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dat
         raise TrajectoryError(
             f"{path}: differs from {longest.encoding['source']}: {there}"
         )
+    member = _in_order_of(member, path, longest)
     steps = longest["step"].values
     own = member["step"].values
     shared = own[own <= member["last_step"].values.max()]
@@ -224,6 +234,24 @@ def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dat
         )
         if "epoch" in longest.coords:
             member = member.assign_coords(epoch=longest["epoch"])
+    return member
+
+
+def _in_order_of(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dataset:
+    """A member of an ensemble with its layers, splits and other coordinates in the
+    order of the longest one. Raises TrajectoryError if it has others."""
+    for name in map(str, longest.indexes):
+        if name in ("run", "step"):
+            continue
+        there = longest[name].values.tolist()
+        here = member[name].values.tolist() if name in member.indexes else []
+        if sorted(map(str, here)) != sorted(map(str, there)):
+            raise TrajectoryError(
+                f"{path}: differs from {longest.encoding['source']}: {name}"
+                f" {here} instead of {there}"
+            )
+        if here != there:
+            member = member.sel({name: there})
     return member
 
 

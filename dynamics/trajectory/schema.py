@@ -221,6 +221,10 @@ RESERVED_NAMES = (
 )
 """Names of dimensions and variables that are added when a file is written."""
 
+DEFINITIONS = "definitions"
+"""Attribute of a recording, and name in its restart states: what the arguments of
+`dynamics.record` select, as JSON."""
+
 OPERATION, SUM = "operation", "a + b"
 """Attribute of a model from outside that combines its numbers otherwise than by their
 sum, and its value for the sum."""

@@ -920,12 +920,13 @@ BAD_NAMES = ["", "a/b", " a", "a ", "a\nb", "step", "time", "layer", "token", "s
 
 @pytest.mark.parametrize("name", [*BAD_NAMES, "gradient_norm", "own", "embedding"])
 def test_numbers_whose_names_the_file_uses_are_refused_at_the_first_frame(path, name):
-    own = {"own": "embed.weight"}
+    options = {"embedding": "embed.weight", "variables": {"own": "out.bias"}}
     with pytest.raises(SettingsError, match="evaluate"):
-        record_training(path, 1, variables=own, evaluate=lambda model: {name: 0.5})
+        record_training(path, 1, evaluate=lambda model: {name: 0.5}, **options)
     if name not in ("own", "embedding"):
+        options["variables"] = {name: "out.bias"}
         with pytest.raises(SettingsError, match="name of a variable"):
-            record_training(path, 1, variables={name: "embed.weight"})
+            record_training(path, 1, **options)
 
 
 @given(st.text(min_size=1, max_size=8))
@@ -1020,3 +1021,24 @@ def test_a_restored_recording_continues_with_the_same_quantities(
     record_training(path, 8, restore=True, **options | {name: before})
     with dynamics.open_trajectory(path) as trajectory:
         assert trajectory["step"][-1] == 8
+
+
+@pytest.mark.parametrize("layers", [{"b": "*"}, {"a": "o*", "b": "[he]*"}])
+def test_files_with_other_layers_are_no_ensemble(tmp_path, layers):
+    paths = [tmp_path / "0.nc", tmp_path / "1.nc"]
+    record_training(paths[0], 2, seed=0, layers={"a": "[he]*", "b": "o*"})
+    record_training(paths[1], 2, seed=1, layers=layers)
+    with pytest.raises(TrajectoryError, match=r"1\.nc: differs from .*layers"):
+        dynamics.open_trajectory(paths)
+
+
+def test_runs_of_an_ensemble_may_have_their_splits_in_another_order(tmp_path):
+    orders = ["train", "test"], ["test", "train"]
+    loss = {"train": 1.0, "test": 2.0}
+    paths = [tmp_path / "0.nc", tmp_path / "1.nc"]
+    for seed, (path, order) in enumerate(zip(paths, orders, strict=True)):
+        measure = {"loss": {split: loss[split] for split in order}}
+        record_training(path, 2, seed=seed, evaluate=lambda model, of=measure: of)
+    joined = dynamics.open_trajectory(paths)
+    for split, value in loss.items():
+        assert (joined["loss"].sel(split=split) == value).all()
