@@ -135,9 +135,15 @@ def step(x, settings):
 
 
 def is_circle(x):
-    """Whether an embedding (token, axis) is a circle (CA algorithm 1)."""
+    """Whether an embedding (token, axis) is a circle: CA algorithm 1, the mean at most
+    half as long as the mean length, and 90% of the squared lengths in a plane."""
+    x = np.asarray(x, float)
     norms = [np.sqrt(sum(c * c for c in row)) for row in x]
-    return min(norms) > 0 and max(norms) / min(norms) < 1.2
+    if not (min(norms) > 0 and max(norms) / min(norms) < 1.2):
+        return False
+    mean = np.sqrt(sum(np.mean(column) ** 2 for column in x.T))
+    squares = np.sort(np.linalg.eigvalsh(x.T @ x))[::-1]
+    return mean <= 0.5 * np.mean(norms) and squares[:2].sum() >= 0.9 * squares.sum()
 
 
 def imperfections(x, n):

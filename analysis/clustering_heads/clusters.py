@@ -122,8 +122,8 @@ def merge_lengths(points: np.ndarray, most: int = MOST_MERGES) -> np.ndarray:
 
 
 def reference_sequences(s: SparseSettings) -> np.ndarray:
-    """Sequences on which clusters are counted, (sequence, position): all, or 4096 test
-    sequences of seed 0."""
+    """Sequences on which clusters are counted, (sequence, position): all, or of more
+    than 4096 those that differ among the first test sequences of seed 0."""
     if s.vocab**s.length <= MAX_REFERENCE_SEQUENCES:
         return np.array(list(itertools.product(range(s.vocab), repeat=s.length)))
     return np.unique(

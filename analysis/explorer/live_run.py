@@ -13,9 +13,9 @@ import numpy as np
 
 from analysis import panels, progress_measures
 from analysis.structures.circles_and_grids import (
-    CIRCLE_RATIO,
     count_imperfections,
     grid_or_neither,
+    is_circle,
     norm_ratio,
 )
 from dynamics import networks
@@ -261,6 +261,7 @@ class LiveTransformer(NetworkRun):
 class EmbeddingStructure(NamedTuple):
     """The structure that positions form (CA algorithms 1 and 2)."""
 
+    circle: bool
     ratio: float
     """Largest norm divided by the smallest."""
     imperfections: int
@@ -270,7 +271,7 @@ class EmbeddingStructure(NamedTuple):
     @property
     def kind(self) -> str:
         """Circle, grid or neither."""
-        if self.ratio < CIRCLE_RATIO:
+        if self.circle:
             return "circle"
         return grid_or_neither(self.imperfections, self.pairs)
 
@@ -286,6 +287,7 @@ def embedding_structure(embedding: np.ndarray) -> EmbeddingStructure:
     """The structure of positions (token, axis), on one thread."""
     with numba_threads(1):
         return EmbeddingStructure(
+            bool(is_circle(embedding)),
             min(float(norm_ratio(embedding)), 1e6),
             int(count_imperfections(embedding)),
             len(all_pairs(len(embedding))),

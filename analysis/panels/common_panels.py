@@ -532,7 +532,8 @@ def _norm_ratio_panel(recorded: RecordedRun) -> Panel:
         log=True,
         y=(0.95, high),
         explanation="The largest distance of a number from the centre, divided by the"
-        f" smallest. Below {CIRCLE_RATIO:g} the numbers are a circle.",
+        f" smallest. Below {CIRCLE_RATIO:g}, numbers in a plane, around its centre, are a"
+        " circle.",
     )
 
 

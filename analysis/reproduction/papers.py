@@ -103,6 +103,8 @@ tested.""",
     (
         "Section 5.2, memorisation ends at epoch 1,400 and circuit formation at 9,400: one"
         " printed run and five of ours cannot tell whether 4,700 is a difference.",
+        "Section 5.3, limited data are necessary for grokking, too: only one share of"
+        " training pairs is used.",
         "Key frequencies, and reverse engineering of the weights: about one run.",
     ),
 )

@@ -32,6 +32,10 @@ from dynamics.tasks import all_pairs, modular_sum
 CIRCLE_RATIO = 1.2
 """Largest norm over smallest norm below which embeddings form a circle (CA algorithm
 1)."""
+LARGEST_SHIFT = 0.5
+"""Largest norm of the mean embedding of a circle, relative to the mean norm."""
+PLANE_FRACTION = 0.9
+"""Smallest fraction of the squared norms of a circle in the plane that has most."""
 GRID_FRACTION = 0.2
 """An embedding that is not a circle is called a grid if at most this fraction of its
 pair sums are imperfections. A perfect grid has few, a circle about half."""
@@ -68,7 +72,13 @@ def norm_ratio(embedding: np.ndarray) -> np.ndarray:
 
 def is_circle(embedding: np.ndarray) -> np.ndarray:
     """Whether embeddings form a circle about the origin: norm ratio below 1.2 (CA
-    algorithm 1).
+    algorithm 1), in a plane, and with the origin inside.
+
+    The algorithm is for two dimensions and embeddings around the origin. Beyond these,
+    norms alone do not tell: those of random vectors in many dimensions are nearly
+    equal, as are those of tokens far from the origin. So the mean embedding must have
+    at most half of the mean norm, and two orthogonal axes at least 90% of the squared
+    norms.
 
     Parameters
     ----------
@@ -82,10 +92,22 @@ def is_circle(embedding: np.ndarray) -> np.ndarray:
     --------
     >>> import numpy as np
     >>> from analysis.structures import is_circle
-    >>> is_circle(np.array([[[1.0, 0.0], [0.0, 1.1]], [[1.0, 0.0], [0.0, 2.0]]]))
-    array([ True, False])
+    >>> angle = 2 * np.pi * np.arange(7) / 7
+    >>> circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    >>> is_circle(np.stack([circle, circle * [1, 2], circle + 20]))
+    array([ True, False, False])
     """
-    return norm_ratio(embedding) < CIRCLE_RATIO
+    x = rescale_by_power_of_two(check_embedding(embedding))
+    result = np.atleast_1d(norm_ratio(x) < CIRCLE_RATIO)
+    round_ones = np.reshape(x, (-1, *x.shape[-2:]))[result.ravel()]
+    mean_norm = np.linalg.norm(round_ones, axis=-1).mean(axis=-1)
+    is_inside = np.linalg.norm(round_ones.mean(axis=-2), axis=-1) <= (
+        LARGEST_SHIFT * mean_norm
+    )
+    squares = np.linalg.svd(round_ones, compute_uv=False) ** 2
+    is_flat = squares[:, :2].sum(axis=1) >= PLANE_FRACTION * squares.sum(axis=1)
+    result[result] = is_inside & is_flat
+    return result.reshape(x.shape[:-2])[()]
 
 
 def circles(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:

@@ -53,7 +53,12 @@ def circle_distance(x):
 
 def is_circle(x):
     norms = [math.sqrt(sum(float(v) ** 2 for v in row)) for row in x]
-    return max(norms) < 1.2 * min(norms)
+    if max(norms) >= 1.2 * min(norms):
+        return False
+    mean = math.sqrt(sum((sum(column) / len(x)) ** 2 for column in x.T))
+    lengths = sorted(np.linalg.eigvalsh(x.T @ x), reverse=True)
+    inside = mean <= sum(norms) / len(x) / 2
+    return inside and sum(lengths[:2]) >= 0.9 * sum(lengths)
 
 
 def imperfections(x):

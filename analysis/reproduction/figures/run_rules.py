@@ -9,6 +9,7 @@ from analysis.reproduction.figures.figure import RunChoice, format_seeds
 from analysis.structures.circles_and_grids import (
     CIRCLE_RATIO,
     count_imperfections,
+    is_circle,
     norm_ratio,
 )
 from dynamics.errors import TrajectoryError
@@ -58,7 +59,7 @@ class EndStates:
         self.places = runs_not_diverged(trajectory)
         last = final_embeddings(trajectory)[self.places]
         self.ratio = norm_ratio(last)
-        self.circle = self.ratio < CIRCLE_RATIO
+        self.circle = is_circle(last)
         self.others = np.flatnonzero(self.circle.all() | ~self.circle)
         """Places of the runs that are no circles; of all runs where all are circles"""
         self.imperfections = count_imperfections(last)

@@ -21,7 +21,7 @@ from analysis.clustering_heads.clusters import CLUSTER_LINK
 from analysis.linearization.network_curvature import flat_weight_pairs
 from analysis.linearization.training_loss import training_objective
 from analysis.reproduction import estimates
-from analysis.reproduction.claim import Claim, Number, Sign, exact_number
+from analysis.reproduction.claim import Claim, Number, Sign
 from analysis.reproduction.estimates import Estimate
 from analysis.reproduction.experiment import (
     Experiment,
@@ -173,7 +173,9 @@ DROPS = Claim(
         ),
     ),
     "The initial decrease is not counted. Most runs without a drop stay on their first"
-    " plateau for all 1000 epochs.",
+    " plateau for all 1000 epochs. The first number depends on the window in which a"
+    " drop is found, .02 of the run here: with .01 and .03 it holds, too, with .04 it is"
+    " open.",
     summary="the loss of a run that learns typically drops at least twice",
     figure="vc5",
 )
@@ -199,17 +201,17 @@ def typical_loss_fall(
     return estimates.estimate_median(share - 50, f"runs with a {phase} drop", note)
 
 
-def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
-    """Percentage of successful runs whose clusters form within a window of the first
-    drop, minus 50."""
+def clusters_at_first_drop(evidence: xr.Dataset) -> Estimate:
+    """Percentage of successful runs whose clusters form within a window of their own
+    first drop, minus that for the first drops of the other runs."""
     some = _successful(evidence)
+    some = some.isel(run=np.isfinite(some["formed"] + some["begin"]).values)
     slack = evidence.attrs["window"]
     formed, begin, end = (some[name].values for name in ("formed", "begin", "end"))
-    hits = (formed >= begin - slack) & (formed <= end + slack)
-    both = np.isfinite(formed + begin)
-    return estimates.less_half(
-        estimates.percentage_among(hits, both, "successful runs with a drop")
-    )
+    hits = (formed[:, None] >= begin - slack) & (formed[:, None] <= end + slack)
+    own, others = estimates.own_and_others(100.0 * hits)
+    difference = estimates.paired_difference(own, others, "successful runs with a drop")
+    return estimates.note_means(difference, own, others, "%", 0)
 
 
 def speed_up(
@@ -226,6 +228,18 @@ def speed_up(
     )
 
 
+def smaller_speed_up(evidence: xr.Dataset) -> Estimate:
+    """The factor by which the MLP's weights are faster in the second drop than before
+    it, over that of the first drop, as a change in percent."""
+    speed = _successful(evidence)["speed"].sel(layer=list(MLP_VARIABLES))
+    factor = np.exp(np.log(speed).mean("layer", skipna=False))
+    second, first = (factor.sel(phase=phase) for phase in ("second", "first"))
+    ratio = estimates.paired_ratio(second, first, "runs with two drops")
+    means = [speed_up(evidence, phase, MLP_VARIABLES) for phase in ("second", "first")]
+    note = " against ".join(f"{item.value:.0f}%" for item in means)
+    return estimates.percent_change(ratio)._replace(note=f"they get faster by {note}")
+
+
 FIRST_DROP = Claim(
     "VC.s4.1.first-drop",
     "section 4.1",
@@ -233,9 +247,10 @@ FIRST_DROP = Claim(
     "The first drop of the loss coincides with the learning of the sequence embeddings.",
     (
         Number(
-            clusters_in_first_drop,
+            clusters_at_first_drop,
             Sign.POSITIVE,
-            "runs whose clusters form in the drop, minus half",
+            "runs whose clusters form within 20 epochs of the drop, minus the same for"
+            " the drops of other runs",
             "points",
         ),
         Number(
@@ -252,9 +267,9 @@ FIRST_DROP = Claim(
             digits=0,
         ),
     ),
-    "The MLP takes part in the first drop about as much as the first layers. Clusters"
-    " count as formed in the drop up to 20 epochs before or after it; that some would"
-    " coincide by chance is not subtracted.",
+    "The MLP takes part in the first drop about as much as the first layers. In most"
+    " runs the clusters have half formed shortly before the drop begins, in none after"
+    " it has ended. 20 epochs are the window in which drops are found.",
     summary="the first drop coincides with the clustering of sequence embeddings",
     figure="vc5",
 )
@@ -289,15 +304,17 @@ SECOND_DROP = Claim(
             "points",
         ),
         Number(
-            lambda evidence: speed_up(evidence, "second", MLP_VARIABLES),
-            exact_number(0),
-            "change of the speed of the MLP's weights since the first drop",
+            smaller_speed_up,
+            Sign.NEGATIVE,
+            "factor by which the MLP's weights get faster in the second drop, over that in"
+            " the first; as a change",
             "%",
             digits=0,
         ),
     ),
-    "The last number tests the sentence that the MLP's weights evolve at a continuous"
-    " speed, without a phase change; they move faster than before.",
+    "The last number tests the sentence that the second drop is no clear phase change of"
+    " the MLP's weights, which seem to evolve at a continuous speed: they get faster in"
+    " both drops, less in the second.",
     summary="the second drop comes mainly from the MLP",
     figure="vc5",
 )

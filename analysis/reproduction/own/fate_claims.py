@@ -105,7 +105,12 @@ def explained_by_start(evidence: xr.Dataset, perturbation: str) -> Estimate:
     """Percentage of the variance of the outcome that the first state explains."""
     row = evidence.sel(perturbation=perturbation).expand_dims(["step", "displacement"])
     row = row.transpose("run", ...)
-    note = f"{int((row['outcome'] == 1).sum())} of {row.sizes['run']} have the outcome"
+    has_outcome, ends = row["outcome"] == 1, row["committor"]
+    same = float(xr.where(has_outcome, ends, 1 - ends).mean())
+    note = (
+        f"{int(has_outcome.sum())} of {row.sizes['run']} have the outcome;"
+        f" {100 * same:.0f}% of the copies end as their run"
+    )
     interval = as_percentage(explained_variance(row))
     return Estimate(interval, row.sizes["run"], "runs", note=note)
 
@@ -132,8 +137,8 @@ PARTICLES_START = Claim(
     "OWN.fate-particles",
     "",
     "",
-    "Whether particles form a circle mostly stays the same if their first positions are"
-    " displaced by 1%.",
+    "Whether particles form a circle depends more on their first positions than on a"
+    " displacement of these by 1%.",
     (decided_number("displaced by 1%"),),
     "f_a = 2; copies of the first positions of each run are displaced by a normal number"
     " of 1% of their spread. The simulation has no chance of its own, so that exact first"
@@ -145,8 +150,8 @@ NETWORKS_START = Claim(
     "OWN.fate-networks",
     "",
     "",
-    "Whether CA's network forms a circle mostly stays the same if its initial weights"
-    " are displaced by 5%.",
+    "Whether CA's network forms a circle depends more on its initial weights than on a"
+    " displacement of these by 5%.",
     (decided_number("displaced by 5%"), decided_number("displaced by 20%")),
     "Weight decay 1; all weights of the copies are displaced by a share of the spread"
     " of their variable. If they are displaced by 20%, the initial weights explain about"

@@ -212,7 +212,7 @@ HEADLINES = (
         "The classes of the plane and the sequence embeddings where the two drops begin"
         " and end",
         "Medians of the successful runs. The rest is due to the layers before the MLP."
-        " In the first drop the embeddings of the sequences form clusters.",
+        " Around the first drop the embeddings of the sequences form clusters.",
     ),
     Headline(
         "What did not hold",

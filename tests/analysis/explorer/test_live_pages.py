@@ -285,7 +285,7 @@ def test_the_step_size_follows_a_change_of_n_on_the_page(
     ],
 )
 def test_a_structure_in_words(ratio, imperfections, words):
-    text = EmbeddingStructure(ratio, imperfections, 153).text
+    text = EmbeddingStructure(ratio < 1.2, ratio, imperfections, 153).text
     assert text == f"{words} are nearest to an equal one"
 
 

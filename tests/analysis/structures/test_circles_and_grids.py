@@ -119,6 +119,25 @@ def test_polygons_are_circles_unless_stretched_or_at_the_origin():
     assert not structures.is_circle(np.zeros((3, 2)))
 
 
+@given(
+    n=st.integers(5, 40),
+    dim=st.integers(2, 600),
+    seed=st.integers(0, 2**32),
+    shift=st.floats(0, 1e3),
+)
+def test_equal_norms_are_no_circle_in_many_dimensions_or_far_away(n, dim, seed, shift):
+    generator = np.random.default_rng(seed)
+    noise = generator.standard_normal((n, dim))
+    assert not structures.is_circle(noise + shift) or dim < 4
+    sphere = noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    if dim >= 10 and n >= 10:
+        assert not structures.is_circle(sphere)
+    axes = np.linalg.qr(generator.standard_normal((dim, 2)))[0]
+    circle = polygon(n) @ axes.T
+    assert structures.is_circle(circle + 1e-3 * noise / np.sqrt(dim))
+    assert not structures.is_circle(circle + 10 + shift)
+
+
 def test_leading_axes_and_dimensions_by_name(generator):
     x = xr.DataArray(
         generator.standard_normal((2, 7, 3)), dims=("axis", "token", "run")
