@@ -148,7 +148,16 @@ class ModelRecorder(recorder.FileRecorder):
                     " were changed before the recording ended; overwrite=True replaces"
                     " it"
                 ) from None
-        return super().resume()
+        try:
+            return super().resume()
+        except SettingsError as error:
+            found, allowed = (
+                text.replace("time_step=", "learning rate ").replace(
+                    "--overwrite (overwrite=True in Python)", "overwrite=True"
+                )
+                for text in (str(error.found), str(error.allowed))
+            )
+            raise SettingsError("path", found, allowed) from None
 
     def merge_states(self, states: list[xr.Dataset]) -> StackedDatasets:
         """The restart states of the finished file. States of another size than the last

@@ -140,7 +140,8 @@ def record(
     activations : mapping of str to str, optional
         Modules whose outputs on the probe are recorded, such as ``{"mlp":
         "blocks.0.mlp"}``, as variables named ``activation.NAME``; of a tuple, its first
-        tensor. They are those of eval mode, from one forward pass for each frame.
+        tensor. They are those of eval mode, from one forward pass for each frame; of a
+        module that is called several times, the last output.
     probe : tensor, tuple or dict, optional
         Fixed batch: the argument of the model, its arguments, or those by name.
     layers : mapping of str to str or sequence of str, optional

@@ -67,6 +67,10 @@ class ProbeActivations:
         finally:
             for hook in hooks:
                 hook.remove()
+        for name, module in self.modules.items():
+            if name not in self._values:
+                found = f"{module}, which the model does not call on the probe"
+                raise SettingsError("activations", found, "a module that it calls")
 
     def definition(self) -> str:
         """The modules, and a digest of the tensors of the probe, as words."""

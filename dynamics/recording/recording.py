@@ -5,7 +5,7 @@ import dataclasses
 import signal
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -44,7 +44,7 @@ from dynamics.recording.quantities import (
 )
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
 from dynamics.recording.training_copies import training_copies
-from dynamics.recording.training_state import as_optimizers
+from dynamics.recording.training_state import as_optimizers, group_numbers
 from dynamics.recording.update_norms import ModelLayers, UpdateNorms
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.reader import last_step_of, unfinished_files
@@ -55,6 +55,9 @@ from dynamics.trajectory.schema import (
     NOT_FOLLOWED,
     must_be_finite,
 )
+
+GROUPS = "groups"
+"""Name in a restart state of the settings with which the optimizers were built."""
 
 NO_RESTORE = (
     "restore() cannot continue a training of several processes; restore your own"
@@ -98,6 +101,7 @@ class Recording:
         self.gradient = gradient
         self.definitions = definitions
         """By the name of an argument of `record`, what it selects."""
+        self._group_numbers = group_numbers(training.optimizers)
         self.diverged_at: int | None = None
         self.not_followed: list[str] = []
         """What of the training could not be recorded, in words."""
@@ -481,6 +485,7 @@ class Recording:
             "time": float(self.norms.time),
             NOT_FOLLOWED: list(self.not_followed),
             DEFINITIONS: dict(self.definitions),
+            GROUPS: self._group_numbers,
         }
         if self.gradient is not None:
             state[GRADIENT] = self.gradient.last
@@ -584,6 +589,7 @@ class Recording:
             if (now := self.definitions.get(name, "none")) != before:
                 allowed = f"as in the frames before: {before}"
                 raise SettingsError(name, now, allowed)
+        self._check_groups(state.get(GROUPS, []))
         self.training.restore(state)
         self._last_step = state["last_step"]
         self._first = None
@@ -597,6 +603,21 @@ class Recording:
         if self.gradient is not None:
             self.gradient.last = state[GRADIENT].to(self.gradient.last.device)
         return updates
+
+    def _check_groups(self, before: Sequence[Mapping[str, Any]]) -> None:
+        """Raise SettingsError if the optimizers were built with other settings than
+        those of the restart state, which would replace them."""
+        for then, now in zip(before, self._group_numbers, strict=False):
+            differing = [
+                name for name in then if now.get(name, then[name]) != then[name]
+            ]
+            if differing:
+                found, allowed = (
+                    ", ".join(f"{name}={group[name]}" for name in differing)
+                    for group in (now, then)
+                )
+                words = f"{allowed}, as before; settings can be changed after restore()"
+                raise SettingsError("optimizer", found, words)
 
     # -------------------------------------------------------------- after the recording
 

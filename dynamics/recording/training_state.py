@@ -58,6 +58,27 @@ def check_states(states: Mapping[str, Any]) -> None:
             )
 
 
+def group_numbers(optimizers: Iterable[Any]) -> list[dict[str, Any]]:
+    """The settings of each parameter group of optimizers that are numbers, words or
+    tuples of them, without learning rates, which schedules change."""
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    return [
+        {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in group.items()
+            if name not in ("params", "lr", "initial_lr") and _is_plain(value)
+        }
+        for group in groups
+    ]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a setting of an optimizer is a number, a word, none or a tuple of them."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
 class Training:
     """A model, its optimizers, and other objects on which its training depends, by name.
 
@@ -216,12 +237,11 @@ class _ModuleCopy:
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = module
         self.training = module.training
-        stores: list[dict[str, Any]] = [
-            module._parameters,
-            module._buffers,
-            module._modules,
+        stores: list[Any] = [module._parameters, module._buffers, module._modules]
+        # those of a compiled ScriptModule cannot be changed
+        self.parts = [
+            (store, dict(store)) for store in stores if isinstance(store, dict)
         ]
-        self.parts = [(store, dict(store)) for store in stores]
 
     def restore(self) -> None:
         self.module.training = self.training

@@ -390,7 +390,7 @@ def check_same_run(
         )
 
 
-_OTHERWISE = "or a new file, or --overwrite"
+_OTHERWISE = "or a new file, or --overwrite (overwrite=True in Python)"
 
 
 def _comparable(identity: Mapping[str, Any]) -> dict[str, Any]:

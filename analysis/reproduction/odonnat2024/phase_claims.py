@@ -232,8 +232,11 @@ def smaller_speed_up(evidence: xr.Dataset) -> Estimate:
     """The factor by which the MLP's weights are faster in the second drop than before
     it, over that of the first drop, as a change in percent."""
     speed = _successful(evidence)["speed"].sel(layer=list(MLP_VARIABLES))
-    factor = np.exp(np.log(speed).mean("layer", skipna=False))
-    second, first = (factor.sel(phase=phase) for phase in ("second", "first"))
+    speed = speed.transpose("run", "layer", "phase")
+    second, first = (
+        np.exp(np.log(speed.sel(phase=phase).values).mean(axis=1))
+        for phase in ("second", "first")
+    )
     ratio = estimates.paired_ratio(second, first, "runs with two drops")
     means = [speed_up(evidence, phase, MLP_VARIABLES) for phase in ("second", "first")]
     note = " against ".join(f"{item.value:.0f}%" for item in means)

@@ -90,3 +90,17 @@ def test_a_model_that_changes_its_input_leaves_the_probe_as_it_is(tmp_path):
     with dynamics.open_trajectory(path) as trajectory:
         for frame in trajectory["activation.twice"].values[0]:
             assert_array_equal(frame, 2 * given)
+
+
+def test_a_module_that_is_not_called_is_named(training, tmp_path):
+    model, optimizer, x = training
+    model.spare = torch.nn.Identity()
+    whole = torch.nn.Sequential(torch.nn.ModuleDict({"unused": torch.nn.Linear(4, 2)}))
+    model = torch.nn.Sequential(*model[:3])
+    model.register_module("list", whole)
+    model.forward = lambda x: model[0](x)
+    options = {"activations": {"x": "list.0.unused"}, "probe": x}
+    with pytest.raises(
+        SettingsError, match=r"list\.0\.unused, which the model does not"
+    ):
+        dynamics.record(model, optimizer, tmp_path / "a.nc", **options)

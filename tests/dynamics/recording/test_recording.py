@@ -1042,3 +1042,55 @@ def test_runs_of_an_ensemble_may_have_their_splits_in_another_order(tmp_path):
     joined = dynamics.open_trajectory(paths)
     for split, value in loss.items():
         assert (joined["loss"].sel(split=split) == value).all()
+
+
+def test_restore_refuses_other_settings_of_the_optimizer(path):
+    def train(decay, until, restore=False):
+        model = Tiny()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=decay)
+        with dynamics.record(model, optimizer, path) as recording:
+            for _ in range(recording.restore() if restore else 0, until):
+                train_step(model, optimizer)
+                recording.step()
+        return optimizer.param_groups[0]["weight_decay"]
+
+    train(0.0, 4)
+    with pytest.raises(SettingsError, match=r"optimizer: found weight_decay=1.0, "):
+        train(1.0, 8, restore=True)
+    assert train(0.0, 8, restore=True) == 0
+
+
+def test_restore_names_the_learning_rate_and_the_argument_that_overwrites(path):
+    for rate in (0.01, 0.1):
+        model, optimizer, _ = create_training(rate)
+        with dynamics.record(model, optimizer, path) as recording:
+            if rate == 0.1:
+                words = r"learning rate 0.01.*learning rate 0.1.*overwrite=True"
+                with pytest.raises(SettingsError, match=words) as caught:
+                    recording.restore()
+                assert "--" not in str(caught.value)
+            else:
+                train_step(model, optimizer)
+                recording.step()
+
+
+def test_a_scripted_model_is_recorded(path):
+    layers = torch.nn.Linear(3, 2), torch.nn.Dropout(), torch.nn.Linear(2, 1)
+    model = torch.jit.script(torch.nn.Sequential(*layers))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def measure(model):
+        model.eval()
+        return {"loss": model(torch.ones(1, 3)).sum()}
+
+    options = {"weights": True, "evaluate": measure}
+    with dynamics.record(model, optimizer, path, **options) as recording:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).square().mean().backward()
+            optimizer.step()
+            recording.step()
+            assert model.training
+    with dynamics.open_trajectory(path) as trajectory:
+        last = trajectory["parameter.0.weight"][0, -1]
+        assert_array_equal(last, model.state_dict()["0.weight"])
