@@ -205,7 +205,7 @@ def clusters_at_first_drop(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form within a window of their own
     first drop, minus that for the first drops of the other runs."""
     some = _successful(evidence)
-    some = some.isel(run=np.isfinite(some["formed"] + some["begin"]).values)
+    some = some.isel(run=(some["formed"] + some["begin"]).notnull().values)
     slack = evidence.attrs["window"]
     formed, begin, end = (some[name].values for name in ("formed", "begin", "end"))
     hits = (formed[:, None] >= begin - slack) & (formed[:, None] <= end + slack)
@@ -214,31 +214,34 @@ def clusters_at_first_drop(evidence: xr.Dataset) -> Estimate:
     return estimates.note_means(difference, own, others, "%", 0)
 
 
+def speed_factors(
+    evidence: xr.Dataset, phase: str, layers: Sequence[str] | None = None
+) -> np.ndarray:
+    """Speed of layers in a drop over that before it, geometric mean over layers, of
+    the successful runs: (run,)."""
+    speed = _successful(evidence)["speed"].sel(phase=phase)
+    chosen = speed if layers is None else speed.sel(layer=list(layers))
+    return np.exp(np.log(chosen.values).mean(axis=chosen.get_axis_num("layer")))
+
+
 def speed_up(
     evidence: xr.Dataset, phase: str, layers: Sequence[str] | None = None
 ) -> Estimate:
     """Change of the speed of layers from before a drop to the drop, in percent:
     geometric mean over layers and successful runs."""
-    speed = _successful(evidence)["speed"].sel(phase=phase)
-    chosen = speed if layers is None else speed.sel(layer=list(layers))
-    ratio = np.exp(np.log(chosen.values).mean(axis=chosen.get_axis_num("layer")))
+    factors = speed_factors(evidence, phase, layers)
     of = f"runs with a {phase} drop"
-    return estimates.percent_change(
-        estimates.paired_ratio(ratio, np.ones(ratio.shape), of)
-    )
+    ratio = estimates.paired_ratio(factors, np.ones(factors.shape), of)
+    return estimates.percent_change(ratio)
 
 
 def smaller_speed_up(evidence: xr.Dataset) -> Estimate:
     """The factor by which the MLP's weights are faster in the second drop than before
     it, over that of the first drop, as a change in percent."""
-    speed = _successful(evidence)["speed"].sel(layer=list(MLP_VARIABLES))
-    speed = speed.transpose("run", "layer", "phase")
-    second, first = (
-        np.exp(np.log(speed.sel(phase=phase).values).mean(axis=1))
-        for phase in ("second", "first")
-    )
+    phases = "second", "first"
+    second, first = (speed_factors(evidence, phase, MLP_VARIABLES) for phase in phases)
     ratio = estimates.paired_ratio(second, first, "runs with two drops")
-    means = [speed_up(evidence, phase, MLP_VARIABLES) for phase in ("second", "first")]
+    means = [speed_up(evidence, phase, MLP_VARIABLES) for phase in phases]
     note = " against ".join(f"{item.value:.0f}%" for item in means)
     return estimates.percent_change(ratio)._replace(note=f"they get faster by {note}")
 
