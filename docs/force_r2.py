@@ -41,7 +41,7 @@ def draw_figure(table: pd.DataFrame) -> Figure:
     for axes in panels[:, 0]:
         axes.set_yticks(list(places.values()), labels)
     first.invert_yaxis()
-    first.set_xlim(0, 0.75)
+    first.set_xlim(-0.02, 0.75)
     for axes in panels[1]:
         axes.set_xlabel("R²")
     draw_legend(figure)
@@ -55,7 +55,13 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, places: dict) -> None:
         y = [places[tuple(key)] + SHIFT[law] for key in keys]
         options = {"color": colour(ROLES[law]), "ms": 4, "ls": "none"}
         axes.errorbar(
-            of_law["r2"], y, xerr=of_law["half"], fmt="o", label=law, lw=1, **options
+            of_law["r2"],
+            y,
+            xerr=of_law["half"],
+            fmt="o",
+            label=f"{law}, 95% interval",
+            lw=1,
+            **options,
         )
         label = f"{law}, tokens renamed"
         axes.plot(of_law["renamed_r2"], y, "o", mfc="none", label=label, **options)

@@ -169,7 +169,8 @@ def _draw_attention_maps(
                 linewidth=0.8,
                 linestyle=":",
             )
-        axes.set(xlabel="position", title=f"attention, {when}")
+        edge = "" if network.settings.positions else " (relevant ones before the line)"
+        axes.set(xlabel=f"position{edge}", title=f"attention, {when}")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     panels[1].figure.colorbar(
         image, ax=panels[1], ticks=MaxNLocator(4), label="attention"

@@ -446,6 +446,8 @@ def _figure_note(trajectory: xr.Dataset, drawn_runs: int) -> str:
     runs = trajectory.sizes["run"]
     dim = constant_attention_of(trajectory).settings.dim
     notes = [f"{drawn_runs} of {runs} runs"] if 0 < drawn_runs < runs else []
+    if drawn_runs:
+        notes.append("lines join tokens i and i + 1")
     if drawn_runs and dim == 1:
         notes.append(
             "one axis, horizontal; the height of a token is its number, that of a pair"

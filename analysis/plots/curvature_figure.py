@@ -62,13 +62,22 @@ def plot_curvature(result: xr.Dataset) -> Figure:
     return figure
 
 
+def linear_range(values: np.ndarray, decades: int) -> float:
+    """The power of ten up to which a logarithmic axis with both signs is linear: that
+    below all values, or so many decades below the largest."""
+    sizes = np.abs(values[values != 0])
+    largest = sizes.max(initial=0.0) or 1.0
+    smallest = max(sizes.min(initial=largest), largest / 10.0**decades)
+    return float(10.0 ** np.floor(np.log10(smallest)))
+
+
 def _spectrum(panel: Axes, result: xr.Dataset) -> None:
     """All eigenmodes of the first run."""
     step = result["step"].values
     growth = result["growth_rate"].isel(run=0).values
     finite = growth[np.isfinite(growth)]
     largest = np.abs(finite).max(initial=0.0) or 1.0
-    linear = 10.0 ** np.floor(np.log10(largest) - 4)
+    linear = linear_range(finite, 4)
     places = np.broadcast_to(step[:, None], growth.shape)
     for sign, kind in ((1, "growing"), (-1, "decaying")):
         visible = sign * growth > NULL_MODE_TOLERANCE * largest
@@ -201,8 +210,7 @@ def _plane(panel: Axes, result: xr.Dataset) -> None:
     panel.scatter(growth.ravel(), rotation.ravel(), **look)
     panel.axvline(0, color=colour("muted"), linewidth=0.8)
     finite = growth[np.isfinite(growth)]
-    largest = np.abs(finite).max(initial=0.0) or 1.0
-    linear = 10.0 ** np.floor(np.log10(largest) - 3)
+    linear = linear_range(finite, 3)
     panel.set_xscale("symlog", linthresh=linear)
     panel.set(xlabel=f"growth rate (linear to {linear:g})", ylabel="rotation rate")
     low, high = finite.min(initial=0.0), finite.max(initial=0.0)

@@ -18,7 +18,7 @@ from analysis.structures.projection import principal_plane
 
 _COLUMNS = 5
 _COLUMNS_IN_COLUMN = 3
-_MAX_PANELS = 20
+_MAX_PANELS, _MAX_PANELS_IN_COLUMN = 20, 18
 _MAX_NUMBERED = 100
 _PANEL = 2.4
 """Largest width of a panel in inches."""
@@ -28,8 +28,8 @@ _PANEL = 2.4
 def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
     """Draw up to twenty embeddings (run, token, axis), with numbered tokens, coloured
     by number."""
-    drawn = embedding[:_MAX_PANELS]
     style = current_style()
+    drawn = embedding[: _MAX_PANELS_IN_COLUMN if style.column else _MAX_PANELS]
     columns = min(_COLUMNS_IN_COLUMN if style.column else _COLUMNS, len(drawn))
     rows = -(-len(drawn) // columns)
     line = style.text / 72  # inches

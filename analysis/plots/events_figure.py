@@ -112,12 +112,13 @@ def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) ->
                 begin,
                 end,
                 color=colours.colour(kind),
-                alpha=colours.BAND_OPACITY / (3 if initial else 1),
+                alpha=colours.BAND_OPACITY / (2 if initial else 1),
                 linewidth=0,
                 label=f"initial {kind}" if initial else _CHANGES[kind],
             )
             if not initial:
-                axes.axvline(middle, color=colours.colour(kind))
+                line = f"middle of a {kind}"
+                axes.axvline(middle, color=colours.colour(kind), label=line)
     axes.set_xlim(steps[0], steps[-1])
 
 

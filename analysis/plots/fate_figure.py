@@ -97,7 +97,7 @@ def plot_explained_variance(results: Mapping[str, xr.Dataset]) -> Figure:
     intervals: at the left the first states of each result of `committor`, at the right
     those of the later steps."""
     figure, (first, later) = new_panels(
-        [5, 4], "How much of the end do states explain?"
+        [5, 4], "How much of the end do states explain? (95% intervals)"
     )
     names = list(results)
     several = [name for name in names if results[name].sizes["step"] > 1]

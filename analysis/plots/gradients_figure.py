@@ -49,8 +49,10 @@ _SCALES = ("log", "linear")
 """Panels of the norms."""
 
 _DASHED_FROM = 4
-"""The layer from which lines are dashed, so that more than this number can be told
+"""The layer from which lines are broken, so that more than this number can be told
 apart."""
+_BROKEN = "--", "-."
+"""Styles of these lines, in turn."""
 
 _MANY_FRAMES = 300
 """If a run has more frames than this, the curves of training, test and unseen data are
@@ -250,7 +252,10 @@ def _looks_of_layers(data: xr.Dataset) -> dict[str, dict[str, Any]]:
     """Colour and style of the lines of each layer."""
     layers = data["layer"].values.astype(str).tolist()
     return {
-        layer: {"color": colour, "linestyle": "-" if place < _DASHED_FROM else "--"}
+        layer: {
+            "color": colour,
+            "linestyle": "-" if place < _DASHED_FROM else _BROKEN[place % 2],
+        }
         for place, (layer, colour) in enumerate(
             zip(layers, colours.named_colours(layers), strict=True)
         )

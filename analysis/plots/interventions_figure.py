@@ -1,6 +1,8 @@
 """Figure of the experiment remedies: the effects of each intervention on the same
 runs."""
 
+import textwrap
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -20,6 +22,9 @@ from analysis.transitions.interventions import (
     paired_effects,
 )
 
+_LETTERS = 8
+"""Letters in a line of the name of an intervention, if words allow it."""
+
 
 @in_style
 def plot_interventions(result: xr.Dataset) -> Figure:
@@ -29,7 +34,7 @@ def plot_interventions(result: xr.Dataset) -> Figure:
     result: from `compare_interventions`.
     """
     title = (
-        "Effect of each intervention on the same runs; pale: single runs; 95% intervals"
+        "Effect of each intervention on the same runs; dots: single runs; 95% intervals"
     )
     figure, panels = new_panels([4 / 3] * 3, title, names=figure_panels.INTERVENTIONS)
     titles = (
@@ -82,6 +87,7 @@ def _plot_effects(axes: Axes, result: xr.Dataset, name: str) -> None:
                 zorder=3,
             )
     axes.axhline(0, color=colours.colour("muted"), linewidth=0.8)
-    axes.set_xticks(range(len(remedies)), remedies)
+    names = [textwrap.fill(remedy, _LETTERS) for remedy in remedies]
+    axes.set_xticks(range(len(remedies)), names)
     axes.set_xlim(-0.6, len(remedies) - 0.4)
     axes.grid(False, axis="x")

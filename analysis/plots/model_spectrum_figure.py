@@ -15,6 +15,7 @@ from analysis.plots.curvature_figure import (
     colour_of,
     count_of_runs,
     finish_panel,
+    linear_range,
     plot_statistic,
 )
 from analysis.plots.curves import in_units_of_time
@@ -46,7 +47,7 @@ def _eigenvalues(panel: Axes, result: xr.Dataset) -> None:
     """Both ends of the spectrum of the first run."""
     step = result["step"].values
     values = result["eigenvalue"].isel(run=0).values
-    size = np.abs(values[np.isfinite(values)]).max(initial=0.0) or 1.0
+    finite = values[np.isfinite(values)]
     half = values.shape[1] // 2
     for part, role, label in (
         (values[:, half:], "decaying", "largest"),
@@ -55,7 +56,7 @@ def _eigenvalues(panel: Axes, result: xr.Dataset) -> None:
         steps = np.broadcast_to(step[:, None], part.shape)
         look: dict[str, Any] = {"s": 9, "color": colour_of(role), "linewidths": 0}
         panel.scatter(steps, part, label=label, **look)
-    linear = 10.0 ** np.floor(np.log10(size) - 4)
+    linear = linear_range(finite, 4)
     panel.set_yscale("symlog", linthresh=linear)
     what = f"{half} eigenvalues at each end, seed {int(result['seed'].values[0])}"
     finish_panel(panel, result, what, f"eigenvalue\n(linear to {linear:g})")

@@ -130,7 +130,7 @@ def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
         for cause in SPIKE_CAUSES
     ]
     axes.set_xticks(range(len(SPIKE_CAUSES)), names)
-    axes.set(ylabel="number of spikes", title="causes; pale: not explained")
+    axes.set(ylabel="number of spikes", title="causes; faint: not explained")
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_ylim(
         0, 1.12 * max(1, *((causes == cause).sum() for cause in SPIKE_CAUSES))
@@ -168,7 +168,11 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
                 label=cause if place == 0 else None,
             )
     axes.axhline(
-        RISE_THRESHOLD, color=colours.colour("muted"), linewidth=0.8, linestyle=":"
+        RISE_THRESHOLD,
+        color=colours.colour("muted"),
+        linewidth=0.8,
+        linestyle="-.",
+        label="explained below",
     )
     axes.set_xticks(
         range(len(changes)),
