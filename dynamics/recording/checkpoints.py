@@ -178,7 +178,7 @@ def collect_checkpoints(
     if model is not None:
         attributes |= model.attributes(modulus) | {CONFIG: json.dumps(first.config)}
     result = imported_trajectory(
-        frames, dims, coords, settings, 1, seed, "checkpoints", attributes
+        frames, dims, coords, settings, np.array([seed]), "checkpoints", attributes
     )
     if model is not None:
         check_model(result, model)
