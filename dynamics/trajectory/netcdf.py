@@ -85,8 +85,13 @@ def check_trajectory_path(out: str | Path) -> Path:
     Raises SettingsError.
     """
     allowed = "the name of a file that ends in .nc and is no longer than 180 bytes"
-    names_folder = str(out).endswith(os.sep)
+    text = str(out)
     out = expand_home(out, "out")
+    if text.endswith(os.sep):
+        raise SettingsError("out", text, f"{allowed}; / ends the name of a folder")
+    if "\\" in text and os.sep != "\\":
+        allowed += "; netCDF does not open paths with a backslash, write / for folders"
+        raise SettingsError("out", text, allowed)
     try:
         path = resolve_link(out)
         short = (
@@ -95,7 +100,6 @@ def check_trajectory_path(out: str | Path) -> Path:
         named = (
             path.suffix == ".nc"
             and "\0" not in str(path)
-            and not names_folder
             and not path.is_symlink()  # a loop
         )
         if path.exists() and not path.is_file():
