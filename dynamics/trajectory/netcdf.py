@@ -78,6 +78,14 @@ def resolve_link(path: str | Path) -> Path:
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
+def check_backslash(path: Path) -> None:
+    """Raise SettingsError if a path has a backslash that does not separate folders:
+    netCDF does not open it."""
+    if "\\" in str(path) and os.sep != "\\":
+        allowed = "a path without a backslash, which netCDF does not open"
+        raise SettingsError("out", path, allowed)
+
+
 def check_trajectory_path(out: str | Path) -> Path:
     """Check the path of a trajectory to be written; return it, or the target of a
     symbolic link.
@@ -89,9 +97,7 @@ def check_trajectory_path(out: str | Path) -> Path:
     out = expand_home(out, "out")
     if text.endswith(os.sep):
         raise SettingsError("out", text, f"{allowed}; / ends the name of a folder")
-    if "\\" in text and os.sep != "\\":
-        allowed += "; netCDF does not open paths with a backslash, write / for folders"
-        raise SettingsError("out", text, allowed)
+    check_backslash(out)
     try:
         path = resolve_link(out)
         short = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynamics import ParticleSettings, simulate
+from dynamics import ParticleSettings, save_trajectory, simulate
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import check_trajectory_path
 
@@ -11,8 +11,8 @@ from dynamics.trajectory.netcdf import check_trajectory_path
     ("path", "message"),
     [
         ("folder.nc/", "found folder.nc/, .*/ ends the name of a folder"),
-        ("c\\d.nc", "netCDF does not open paths with a backslash"),
-        ("c\\d/e.nc", "netCDF does not open paths with a backslash"),
+        ("c\\d.nc", "a path without a backslash, which netCDF"),
+        ("c\\d/e.nc", "a path without a backslash, which netCDF"),
         ("name.txt", "the name of a file that ends in .nc"),
         ("a" * 200 + ".nc", "no longer than 180 bytes"),
     ],
@@ -20,6 +20,12 @@ from dynamics.trajectory.netcdf import check_trajectory_path
 def test_paths_that_cannot_be_written_are_refused_with_the_reason(path, message):
     with pytest.raises(SettingsError, match=message):
         simulate(ParticleSettings(n=5), runs=1, steps=1, out=path)
+
+
+def test_a_backslash_is_refused_by_save_trajectory():
+    trajectory = simulate(ParticleSettings(n=5), runs=1, steps=1)
+    with pytest.raises(SettingsError, match="without a backslash"):
+        save_trajectory(trajectory, "c\\d.nc")
 
 
 @pytest.mark.parametrize("name", ["a b.nc", "ä.nc", "a:b.nc", "a\nb.nc", "[x]'.nc"])
