@@ -46,7 +46,8 @@ def read_law(text: str) -> tuple[Force, ...]:
         raise SettingsError("law", text, "a file (.nc, .json), or forces as JSON")
     try:
         check_plain_file(path)
-        json_text = path.read_text() if path.suffix == ".json" else _law_of_result(path)
+        is_json = path.suffix == ".json"
+        json_text = path.read_text("utf-8-sig") if is_json else _law_of_result(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "no text"
         allowed = "a file with a law that can be read"

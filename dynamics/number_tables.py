@@ -13,9 +13,9 @@ TABLE_FORM = "cells separated by commas, semicolons, tabs or blanks"
 """The form of a table, as words of an error message."""
 
 
-def read_table(content: bytes) -> list[tuple[int, list[str]]]:
-    """The rows of a table that are not empty, with the numbers of their lines. A first
-    row without a number is a header and is left out.
+def read_rows(content: bytes) -> list[tuple[int, list[str]]]:
+    """The rows of a table that are not empty, with a header if there is one, and the
+    numbers of their lines.
 
     Raises ValueError for content that is no text."""
     try:
@@ -33,7 +33,15 @@ def read_table(content: bytes) -> list[tuple[int, list[str]]]:
         raise ValueError("it is no text") from None
     except csv.Error as error:
         raise ValueError(str(error)) from None
-    rows = [(line, row) for line, row in rows if any(row)]
+    return [(line, row) for line, row in rows if any(row)]
+
+
+def read_table(content: bytes) -> list[tuple[int, list[str]]]:
+    """The rows of a table that are not empty, with the numbers of their lines. A first
+    row without a number is a header and is left out.
+
+    Raises ValueError for content that is no text."""
+    rows = read_rows(content)
     has_header = rows and not any(map(_is_number, rows[0][1]))
     return rows[1:] if has_header else rows
 
@@ -56,11 +64,16 @@ def read_numbers(content: bytes) -> list[list[float]]:
         for cell in row:
             if not _is_number(cell):
                 found = repr(cell[:40]) if cell else "an empty cell"
-                has_comma = _is_number(cell.replace(",", "."))
-                hint = "; decimals follow a point, not a comma" if has_comma else ""
-                raise ValueError(f"line {line}: {found} is no number{hint}")
+                raise ValueError(f"line {line}: {found} is no number{comma_hint(cell)}")
         numbers.append([float(cell) for cell in row])
     return numbers
+
+
+def comma_hint(cell: str) -> str:
+    """The end of a message about a cell that is no number: that decimals follow a
+    point, if the cell has a comma instead."""
+    has_comma = "," in cell and _is_number(cell.replace(",", "."))
+    return "; decimals follow a point, not a comma" if has_comma else ""
 
 
 def _separator(lines: list[str]) -> str | None:

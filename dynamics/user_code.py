@@ -15,7 +15,7 @@ from dynamics.errors import RecordingError, SettingsError
 def read_source(path: Path, kind: str, allowed: str) -> str:
     """The text of a Python file of the user. Raises SettingsError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         what = f"{path}: {error}" if path.is_file() else path
         raise SettingsError(kind, what, allowed) from None

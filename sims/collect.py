@@ -60,14 +60,15 @@ class Options:
     column: tuple[str, ...] = ()
     """Meaning of a column of CSV files: NAME=loss:test for the loss of the split test,
     NAME=VARIABLE for a variable, NAME= to leave it out. Default: columns such as
-    val_loss are recognised by their names, all others become variables."""
+    val_loss are recognised by their names, other columns of numbers become variables."""
     model: Path | None = None
     """Model file: a Python file, which is executed, with functions of the model such as
     logits(parameters, inputs) and embedding(parameters). All floating-point tensors
     are taken, and the trajectory contains the source of the file for later
     analyses."""
-    seed: int = 0
-    """Seed of the run in the trajectory; runs of an ensemble need different ones."""
+    seed: int | None = None
+    """Seed of the run in the trajectory; runs of an ensemble need different ones.
+    Default: 0, or for CSV files those in the column seed."""
     out: Path | None = None
     """Trajectory file to write. Default: runs/NAME.nc, with the name of the first
     folder or file."""
@@ -94,7 +95,9 @@ def main(options: Options) -> None:
         raise SettingsError("checkpoints", "no value", "folders or files")
     if options.modulus is not None:
         check_integer("modulus", options.modulus, 0, 10**9)
-    seed = check_integer("seed", options.seed, 0, 2**62)
+    seed = options.seed
+    if seed is not None:
+        check_integer("seed", seed, 0, 2**62)
     if all(path.suffix == ".csv" for path in options.checkpoints):
         for name in _ONLY_FOR_CHECKPOINTS:
             if getattr(options, name) != getattr(Options, name):
@@ -107,7 +110,7 @@ def main(options: Options) -> None:
         if options.column:
             raise SettingsError("column", " ".join(options.column), "none for tensors")
         unit = "checkpoints"
-        trajectory = _collect_checkpoints(options, seed)
+        trajectory = _collect_checkpoints(options, seed or 0)
     out = options.out or _default_path(options.checkpoints[0])
     missing = dynamics.missing_steps(trajectory)
     if missing:

@@ -59,7 +59,7 @@ def print_commands(folder: Path, names: Sequence[str], prefix: str) -> None:
     nothing is imported. A command line is the prefix and the name."""
     width = max(len(path.stem) for path in folder.glob("[!_]*.py"))
     for name in names:
-        module = ast.parse((folder / f"{name}.py").read_text())
+        module = ast.parse((folder / f"{name}.py").read_text("utf-8"))
         docstring = ast.get_docstring(module) or ""
         summary = " ".join(docstring.partition("\n\n")[0].split())
         print(f"{prefix}{name:<{width}}  {summary}")

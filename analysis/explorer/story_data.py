@@ -345,6 +345,6 @@ def story_script() -> str:
 
 
 if __name__ == "__main__":
-    (FOLDER / "particle_law.js").write_text(law_script())
-    (FOLDER / "particle_starts.js").write_text(particle_starts())
-    (FOLDER / "story_data.js").write_text(story_script())
+    (FOLDER / "particle_law.js").write_text(law_script(), "utf-8")
+    (FOLDER / "particle_starts.js").write_text(particle_starts(), "utf-8")
+    (FOLDER / "story_data.js").write_text(story_script(), "utf-8")

@@ -163,7 +163,7 @@ def write_table(
     if path.exists():
         print(f"replaced    {path}")
     with replace_file(path) as temporary:
-        temporary.write_text(text)
+        temporary.write_text(text, encoding="utf-8")
 
 
 def _csv_text(table: pd.DataFrame) -> str:

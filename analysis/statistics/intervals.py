@@ -224,7 +224,7 @@ def median_interval(values: np.ndarray) -> Interval:
     -------
     Interval
         The bounds are NaN for fewer than six values; all fields are NaN for an empty
-        sample.
+        sample, and for one with NaN.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def median_interval(values: np.ndarray) -> Interval:
     Interval(value=5.0, low=1.0, high=9.0)
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
-    if ordered.size == 0:
+    if ordered.size == 0 or np.isnan(ordered[-1]):  # NaN comes last
         return NO_INTERVAL
     rank = int(stats.binom.ppf((1 - CONFIDENCE_LEVEL) / 2, ordered.size, 0.5))
     bounds = (

@@ -31,6 +31,7 @@ def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
     Parameters
     ----------
     first, second : array, shape (sample,)
+        NaN is left out.
 
     Returns
     -------
@@ -43,7 +44,7 @@ def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
     >>> rank_biserial([3, 4, 6], [1, 2, 5]).value
     0.555...
     """
-    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    first, second = _without_nan(first), _without_nan(second)
     if not (first.size and second.size):
         return NO_INTERVAL
     ranks = stats.rankdata(np.concatenate([first, second]))[: first.size]
@@ -53,6 +54,12 @@ def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
     low = 1 - _upper_bound(1 - theta, first.size, second.size)
     high = _upper_bound(theta, first.size, second.size)
     return Interval(2 * theta - 1, 2 * low - 1, 2 * high - 1)
+
+
+def _without_nan(values: np.ndarray) -> np.ndarray:
+    """The values that are not NaN, float64."""
+    values = np.asarray(values, np.float64)
+    return values[~np.isnan(values)]
 
 
 def _upper_bound(theta: float, first: int, second: int) -> float:
@@ -76,8 +83,8 @@ def _upper_bound(theta: float, first: int, second: int) -> float:
 
 
 def mann_whitney_p_value(first: np.ndarray, second: np.ndarray) -> float:
-    """Two-sided p-value of the Mann-Whitney test of two samples (sample,); NaN for an
-    empty one.
+    """Two-sided p-value of the Mann-Whitney test of two samples (sample,), without NaN;
+    NaN for an empty one.
 
     Examples
     --------
@@ -85,6 +92,7 @@ def mann_whitney_p_value(first: np.ndarray, second: np.ndarray) -> float:
     >>> mann_whitney_p_value([3, 4, 5], [1, 2])
     0.2
     """
+    first, second = _without_nan(first), _without_nan(second)
     if not (len(first) and len(second)):
         return math.nan
     return float(stats.mannwhitneyu(first, second).pvalue)
@@ -100,6 +108,7 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
     Parameters
     ----------
     first, second : array, shape (sample,)
+        Pairs with NaN are left out.
 
     Returns
     -------
@@ -113,7 +122,8 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
     >>> rank_correlation([1, 2, 3, 4, 5], [1, 3, 2, 4, 5]).value
     0.9
     """
-    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    pairs = np.array([first, second], np.float64)
+    first, second = pairs[:, ~np.isnan(pairs).any(axis=0)]
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return NO_INTERVAL
     rho = float(
@@ -161,7 +171,8 @@ def rank_biserial_profile(
     EffectProfile
         The two-sided p-values are adjusted for the number of positions (Westfall and
         Young): each is the probability, under random permutations of the labels, that
-        the largest effect at any position is at least as large. NaN for an empty group.
+        the largest effect at any position is at least as large. NaN for an empty group,
+        and at positions with NaN.
 
     Examples
     --------
@@ -183,6 +194,9 @@ def rank_biserial_profile(
     )  # centred, so that rounding favours neither sign
     effect = first @ ranks * 2 / (one * other)
     labels = generator.permuted(np.tile(first, (PROFILE_PERMUTATIONS, 1)), axis=1)
-    largest = np.abs(labels @ ranks).max(axis=1) * 2 / (one * other)
+    known = ~np.isnan(effect)
+    sizes = np.abs(labels @ ranks[:, known])
+    largest = sizes.max(axis=1, initial=0) * 2 / (one * other)
     reached = (largest[:, None] >= np.abs(effect) - 1e-9).sum(axis=0)
-    return EffectProfile(effect, (1 + reached) / (1 + PROFILE_PERMUTATIONS))
+    p_value = (1 + reached) / (1 + PROFILE_PERMUTATIONS)
+    return EffectProfile(effect, np.where(known, p_value, np.nan))

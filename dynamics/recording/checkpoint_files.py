@@ -176,7 +176,7 @@ def _load_safetensors(path: Path) -> StateDict:
 
 def _load_parts(path: Path) -> StateDict:
     """The tensors of the files that an index lists, which lie beside it."""
-    places: dict[str, str] = json.loads(path.read_text())["weight_map"]
+    places: dict[str, str] = json.loads(path.read_text("utf-8-sig"))["weight_map"]
     result: dict[str, torch.Tensor] = {}
     for name in sorted(set(places.values())):
         part = path.parent / Path(name).name

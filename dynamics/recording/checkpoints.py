@@ -22,6 +22,7 @@ from dynamics.recording.quantities import (
     TIED,
     ParameterView,
     as_array,
+    check_kind,
     check_residues,
     dims_and_coords,
     near_names,
@@ -60,11 +61,12 @@ def collect_checkpoints(
         ``params/Dense_0/kernel``), the index of a checkpoint in several files, or a
         folder with a file such as ``model.safetensors``.
     embedding : str or ParameterView, optional
-        The embedding (token, axis) by its name in the state dict.
+        The embedding (token, axis), floating-point, by its name in the state dict.
     variables : mapping of str to str or ParameterView, optional
-        Other tensors, by their names in the trajectory.
+        Other tensors, by their names in the trajectory. Integers are recorded as they
+        are, without the scales of a quantized model.
     weights : bool
-        Take all floating-point tensors too, as variables named ``parameter.NAME``. The
+        Take all floating-point tensors too, and no integers, as variables named ``parameter.NAME``. The
         running means and variances of normalisation layers are named ``buffer.NAME``; a
         state dict does not tell other buffers from parameters. A tensor that has several
         names, such as an embedding that is also the last layer, is taken once, by its
@@ -94,7 +96,7 @@ def collect_checkpoints(
         trajectory contains the source of the file.
     log : callable, optional
         Called with a line of text for each checkpoint: the file, its step and its number
-        of tensors.
+        of tensors; and for tensors that `weights` leaves out.
 
     Returns
     -------
@@ -104,8 +106,8 @@ def collect_checkpoints(
     Raises
     ------
     SettingsError
-        If a name is not in the state dicts, or a step or a state dict can be understood
-        in several ways.
+        If a name is not in the state dicts, a tensor is complex, sparse or quantized, or
+        a step or a state dict can be understood in several ways.
     TrajectoryError
         If a file cannot be read, steps are missing or equal, or tensors differ in
         shape.
@@ -137,6 +139,7 @@ def collect_checkpoints(
                 variables or {},
                 model,
             )
+            left_out = [name for name in state if not state[name].is_floating_point()]
             log(f"steps       {rule}\n{'step':>12}  tensors  file")
         log(f"{step:12}  {len(state):7}  {source}")
         if step in sources:
@@ -149,6 +152,9 @@ def collect_checkpoints(
         sources[step] = source
         del checkpoint, state  # one checkpoint is in memory at a time
     assert first is not None  # there is a checkpoint, or an error
+    if left_out and (weights or model is not None):
+        some = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
+        log(f"left out    {len(left_out)} tensors that are not floating-point: {some}")
     for name in tied:
         if quantities.pop(f"{PARAMETER}{name}", None) is not None:
             for frame in frames.values():
@@ -178,7 +184,7 @@ def collect_checkpoints(
     if model is not None:
         attributes |= model.attributes(modulus) | {CONFIG: json.dumps(first.config)}
     result = imported_trajectory(
-        frames, dims, coords, settings, 1, seed, "checkpoints", attributes
+        frames, dims, coords, settings, np.array([seed]), "checkpoints", attributes
     )
     if model is not None:
         check_model(result, model)
@@ -219,10 +225,13 @@ def _quantities(
 ) -> dict[str, Callable[[StateDict], torch.Tensor]]:
     """Functions that take variables from a state dict, by their names: the embedding,
     further variables and, of `tensors`, those that are floating-point. Raises
-    SettingsError if there are none."""
+    SettingsError if there are none, or a tensor is complex."""
     views = {} if embedding is None else {"embedding": embedding}
     views |= dict(variables)
     for name, tensor in tensors.items():
+        if tensor.is_complex():
+            allowed = "real tensors, saved for example by torch.view_as_real"
+            raise SettingsError("weights", f"{name} of {tensor.dtype}", allowed)
         if tensor.is_floating_point():
             is_buffer = name.endswith(RUNNING) or _is_mask(tensor)
             views[f"{BUFFER if is_buffer else PARAMETER}{name}"] = name
@@ -244,6 +253,7 @@ def _read_frame(
     frame = {}
     for name, quantity in quantities.items():
         tensor = quantity(checkpoint.state)
+        check_kind(name, tensor, f" in {checkpoint.source}")
         values = as_array(tensor.nan_to_num() if _is_mask(tensor) else tensor)
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise TrajectoryError(

@@ -47,7 +47,7 @@ def _by_split(
             numbers[str(split)] = float(
                 value.detach() if isinstance(value, torch.Tensor) else value
             )
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             which = f"{name} of {split}" if splits is measured else name
             allowed = "a number, numbers by split, or a function that returns them"
             raise SettingsError(which, describe(value), allowed) from None
@@ -61,6 +61,13 @@ def shared_splits(given: Mapping[str, Sequence[str]]) -> list[str]:
     return [split for split in first if all(split in names for names in others)]
 
 
+def is_fraction(values: Any) -> np.ndarray:
+    """Which accuracies, numbers or an array, are fractions from 0 to 1, up to rounding,
+    or not finite."""
+    values = np.asarray(values, np.float64)
+    return ~np.isfinite(values) | ((values >= 0) & (values <= 1 + 1e-6))
+
+
 def metric_arrays(
     values: Mapping[str, Mapping[str, float | np.ndarray]],
 ) -> dict[str, np.ndarray]:
@@ -71,7 +78,7 @@ def metric_arrays(
     arrays = {}
     for name, splits in values.items():
         if name in METRICS and shared:
-            parts = [np.asarray(splits[split], np.float32) for split in shared]
+            parts = [_as_float32(splits[split]) for split in shared]
             arrays[name] = np.stack(parts, axis=-1)
         is_single = name not in METRICS and list(splits) == ["train"]
         for split, value in splits.items():
@@ -81,8 +88,14 @@ def metric_arrays(
             if variable in arrays:
                 allowed = "a name for each number, as name and split are joined by _"
                 raise SettingsError("name of a number", f"{variable} twice", allowed)
-            arrays[variable] = np.array(value, np.float32)
+            arrays[variable] = _as_float32(value)
     return arrays
+
+
+def _as_float32(values: float | np.ndarray) -> np.ndarray:
+    """Numbers as float32; those beyond 3.4e38 are infinite."""
+    with np.errstate(over="ignore"):
+        return np.array(values, np.float32)
 
 
 class Metrics:
@@ -139,7 +152,7 @@ class Metrics:
                 numbers = _by_split(name, value, restore)
                 values[name] = {**values.get(name, {}), **numbers}
         for fraction in values.get("accuracy", {}).values():
-            if np.isfinite(fraction) and not 0 <= fraction <= 1 + 1e-6:
+            if not is_fraction(fraction):
                 raise SettingsError("accuracy", fraction, "a fraction from 0 to 1")
         splits = {name: list(parts) for name, parts in values.items()}
         if self.splits is None:

@@ -312,7 +312,7 @@ def _trusted() -> set[str]:
     """SHA-256 hashes of the model files that have run on this computer."""
     file = _trust_file()
     try:
-        return set(file.read_text().split()) if file else set()
+        return set(file.read_text("utf-8").split()) if file else set()
     except OSError:
         return set()
 
@@ -325,5 +325,5 @@ def _trust(source: str) -> None:
         return
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("a") as hashes:
+        with file.open("a", encoding="utf-8") as hashes:
             hashes.write(source_hash(source) + "\n")

@@ -160,7 +160,7 @@ def tied_names(state: Mapping[str, torch.Tensor]) -> dict[str, str]:
     first: dict[tuple, str] = {}
     result = {}
     for name, tensor in state.items():
-        if not tensor.numel():
+        if not tensor.numel() or tensor.layout != torch.strided:
             continue
         memory = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
         place = (*memory, tensor.dtype, tuple(tensor.shape), tensor.stride())
@@ -342,19 +342,29 @@ def checked_shape(
             f"a function that raises {type(error).__name__}: {error}",
             "one of the model",
         ) from None
-    if tensor.is_complex():
-        allowed = "real values, for example by torch.view_as_real"
-        raise SettingsError(name, f"values of {tensor.dtype}", allowed)
+    check_kind(name, tensor)
     if not callable(quantity) and not torch.isfinite(tensor).all():
         raise SettingsError(
             name, "a value that is not finite", "finite values at the beginning"
         )
+    variable_dims(name, tuple(tensor.shape))
+    return tuple(tensor.shape)
+
+
+def check_kind(name: str, tensor: torch.Tensor, where: str = "") -> None:
+    """Raise SettingsError unless a variable of this name can have the values of a
+    tensor: dense and real ones, and floating-point ones for the embedding. Integers of
+    other variables are recorded as they are."""
+    if tensor.is_complex():
+        allowed = "real values, for example by torch.view_as_real"
+        raise SettingsError(name, f"values of {tensor.dtype}{where}", allowed)
     if tensor.layout != torch.strided or tensor.is_quantized:
         allowed = "a dense tensor, for example by to_dense() or dequantize()"
         kind = tensor.dtype if tensor.is_quantized else tensor.layout
-        raise SettingsError(name, f"a tensor of {kind}", allowed)
-    variable_dims(name, tuple(tensor.shape))
-    return tuple(tensor.shape)
+        raise SettingsError(name, f"a tensor of {kind}{where}", allowed)
+    if name == "embedding" and not tensor.is_floating_point():
+        allowed = "floating-point values; those of a quantized model need its scales"
+        raise SettingsError(name, f"values of {tensor.dtype}{where}", allowed)
 
 
 def recorded_weights(

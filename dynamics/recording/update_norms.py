@@ -392,7 +392,8 @@ class UpdateNorms:
             self._update.update(zip(one.places, _norms(moved), strict=True))
 
     def _by_layer(self, norms: Mapping[int, torch.Tensor]) -> np.ndarray:
-        """The norm of each layer (layer,) from those of the parameters, float32."""
+        """The norm of each layer (layer,) from those of the parameters, float32; one
+        beyond 3.4e38 is infinite."""
         squares = dict.fromkeys(self.layers.names, 0.0)
         devices: dict[torch.device, list[int]] = {}
         for place, norm in norms.items():
@@ -401,8 +402,9 @@ class UpdateNorms:
             values = torch.stack([norms[place].double() for place in places]).tolist()
             for place, value in zip(places, values, strict=True):
                 if place in self.layers.layers:
-                    squares[self.layers.layers[place]] += value**2
-        return np.sqrt(list(squares.values())).astype(np.float32)
+                    squares[self.layers.layers[place]] += value * value
+        with np.errstate(over="ignore"):
+            return np.sqrt(list(squares.values())).astype(np.float32)
 
 
 _NOTHING = torch.zeros(())

@@ -78,6 +78,14 @@ def resolve_link(path: str | Path) -> Path:
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
+def check_backslash(path: Path) -> None:
+    """Raise SettingsError if a path has a backslash that does not separate folders:
+    netCDF does not open it."""
+    if "\\" in str(path) and os.sep != "\\":
+        allowed = "a path without a backslash, which netCDF does not open"
+        raise SettingsError("out", path, allowed)
+
+
 def check_trajectory_path(out: str | Path) -> Path:
     """Check the path of a trajectory to be written; return it, or the target of a
     symbolic link.
@@ -85,8 +93,11 @@ def check_trajectory_path(out: str | Path) -> Path:
     Raises SettingsError.
     """
     allowed = "the name of a file that ends in .nc and is no longer than 180 bytes"
-    names_folder = str(out).endswith(os.sep)
+    text = str(out)
     out = expand_home(out, "out")
+    if text.endswith(os.sep):
+        raise SettingsError("out", text, f"{allowed}; / ends the name of a folder")
+    check_backslash(out)
     try:
         path = resolve_link(out)
         short = (
@@ -95,7 +106,6 @@ def check_trajectory_path(out: str | Path) -> Path:
         named = (
             path.suffix == ".nc"
             and "\0" not in str(path)
-            and not names_folder
             and not path.is_symlink()  # a loop
         )
         if path.exists() and not path.is_file():

@@ -31,6 +31,7 @@ from dynamics.trajectory.description import (
 )
 from dynamics.trajectory.netcdf import (
     StackedDatasets,
+    check_backslash,
     hold_lock,
     open_group,
     resolve_link,
@@ -94,6 +95,7 @@ def save_trajectory(
     array([1, 4])
     """
     path = resolve_link(path)
+    check_backslash(path)
     if not trajectory.sizes.get("run"):
         validate_trajectory(trajectory)  # raises
     seeds = trajectory["seed"].values

@@ -307,8 +307,10 @@ def read_settings(trajectory: xr.Dataset) -> Settings:
 def must_be_finite(name: str, system: object) -> bool:
     """Whether a variable of a file of a system has finite values only: of recorded
     models these are the weights; a loss, for example, is recorded as it is."""
-    return system != RecordedSettings.system or name.startswith(
-        ("embedding", "parameter.", "second_moment.")
+    return (
+        system != RecordedSettings.system
+        or name in ("embedding", "embedding_gradient")
+        or name.startswith(("parameter.", "second_moment."))
     )
 
 

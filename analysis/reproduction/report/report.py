@@ -82,7 +82,7 @@ def check_report_path(out: Path) -> None:
         raise SettingsError("out", out, "the name of a file that ends in .md")
     for path in (out, *paper_pages(out).values()):
         titles = (f"# {REPORT_TITLE}", f"# {EARLIER_TITLE}")
-        if path.exists() and not path.read_text(errors="replace").startswith(titles):
+        if path.exists() and not path.read_text("utf-8", "replace").startswith(titles):
             raise SettingsError(
                 "out",
                 f"{path}, which is something else",

@@ -33,6 +33,7 @@ def test_the_interval_of_a_median_covers_as_often_as_it_says(generator):
             int(stats.binom.ppf(0.025, count, 0.5)) + 1
         )  # the next narrower one covers too seldom
         assert 1 - 2 * stats.binom.cdf(one_less - 1, count, 0.5) < 0.95
+    assert np.isnan(median_interval(np.array([*range(9), np.nan]))).all()
     few = median_interval(np.arange(5.0))
     assert (few.value, np.isnan(few.low), np.isnan(few.high)) == (2, True, True)
     assert np.isnan(median_interval(np.array([])).value)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from analysis.statistics.ranks import (
@@ -63,6 +63,38 @@ def test_rank_correlation(generator):
         assert same.value == pytest.approx(sign)
     assert np.isnan(rank_correlation(x, np.zeros(30)).value)
     assert np.isnan(rank_correlation([1, 2, 3], [1, 3, 2]).low)
+
+
+with_nan = st.lists(st.sampled_from([0.0, 1.0, 2.0, 5.0, np.inf, np.nan]), max_size=8)
+
+
+@given(first=with_nan, second=with_nan)
+def test_nan_is_left_out(first, second):
+    known = [[x for x in values if not np.isnan(x)] for values in (first, second)]
+    assert_array_equal(rank_biserial(first, second), rank_biserial(*known))
+    assert_array_equal(
+        mann_whitney_p_value(first, second), mann_whitney_p_value(*known)
+    )
+    pairs = [p for p in zip(first, second, strict=False) if np.isfinite(p).all()]
+    count = min(len(first), len(second))
+    both = [np.array(first[:count]), np.array(second[:count])]
+    for values in both:
+        values[np.isinf(values)] = np.nan
+    expected = rank_correlation(*np.array(pairs).reshape(-1, 2).T)
+    assert_array_equal(rank_correlation(*both), expected)
+
+
+def test_a_position_with_nan_changes_no_other(generator):
+    """Before, it made the effects at all positions significant."""
+    curves = generator.standard_normal((20, 6))
+    first = np.arange(20) < 8
+    bare = rank_biserial_profile(
+        np.delete(curves, 2, axis=1), first, np.random.default_rng(1)
+    )
+    curves[4, 2] = np.nan
+    result = rank_biserial_profile(curves, first, np.random.default_rng(1))
+    assert_array_equal(np.isnan(result), np.arange(6) == np.full((2, 1), 2))
+    assert_array_equal(np.delete(result.p_value, 2), bare.p_value)
 
 
 def test_a_profile_finds_what_was_planted_and_little_else(generator):

@@ -231,6 +231,10 @@ def write_not_finite(folder):
     torch.save({"embed.weight": torch.full((5, 3), torch.nan)}, folder / "0.pt")
 
 
+def write_kind(folder, dtype, step=0):
+    torch.save({"embed.weight": torch.eye(5, 3).to(dtype)}, folder / f"{step}.pt")
+
+
 MISTAKES = [
     (lambda folder: None, {}, TrajectoryError, "no checkpoint"),
     (
@@ -258,6 +262,54 @@ MISTAKES = [
     (save_names, {"step_from": "epoch"}, SettingsError, "epoch"),
     (save_two_models, {}, SettingsError, "one of model, average"),
     (save_series, {}, SettingsError, "epochs"),
+    (
+        lambda folder: write_kind(folder, torch.complex64),
+        {},
+        SettingsError,
+        "embedding: found values of torch.complex64 in .*0.pt, allowed is real",
+    ),
+    (
+        lambda folder: write_kind(folder, torch.complex64),
+        {"embedding": None, "weights": True},
+        SettingsError,
+        "weights: found embed.weight of torch.complex64",
+    ),
+    (
+        lambda folder: write_kind(folder, torch.int8),
+        {},
+        SettingsError,
+        "embedding: found values of torch.int8 in .*0.pt, allowed is floating-point",
+    ),
+    (
+        lambda folder: [
+            write_kind(folder, torch.float32),
+            write_kind(folder, torch.int8, 9),
+        ],
+        {},
+        SettingsError,
+        "embedding: found values of torch.int8 in .*9.pt",
+    ),
+    (
+        lambda folder: torch.save(
+            {"embed.weight": torch.eye(3).to_sparse()}, folder / "0.pt"
+        ),
+        {},
+        SettingsError,
+        "embedding: found a tensor of torch.sparse_coo in .*0.pt, allowed is a dense",
+    ),
+    (
+        lambda folder: torch.save(
+            {
+                "embed.weight": torch.quantize_per_tensor(
+                    torch.eye(3), 0.1, 0, torch.qint8
+                )
+            },
+            folder / "0.pt",
+        ),
+        {},
+        SettingsError,
+        "embedding: found a tensor of torch.qint8 in .*0.pt, allowed is a dense",
+    ),
     (
         lambda folder: [
             torch.save({"model": state(0), "epoch": 1}, folder / f"{n}.pt")
@@ -325,6 +377,21 @@ def test_masks_of_attention_are_buffers(tmp_path):
     recorded = torch.from_numpy(trajectory["buffer.attn.mask"].values[0, 1])
     assert torch.equal((scores + recorded).softmax(1), (scores + mask).softmax(1))
     assert (trajectory["buffer.attn.IGNORE"] < -1e38).all()
+
+
+def test_integers_are_recorded_as_they_are_and_are_no_weights(tmp_path):
+    codes = torch.tensor([[1, -7]], dtype=torch.int8)
+    for step in (0, 10):
+        torch.save(state(step) | {"codes": codes}, tmp_path / f"{step}.pt")
+    lines = []
+    result = dynamics.collect_checkpoints(
+        [tmp_path], variables={"codes": "codes"}, weights=True, log=lines.append
+    )
+    assert result["codes"].dtype == "int8"
+    assert result["codes"].values.tolist() == [[[[1, -7]]] * 2]
+    assert "parameter.codes" not in result
+    others = "norm.num_batches_tracked, codes"
+    assert f"left out    2 tensors that are not floating-point: {others}" in lines
 
 
 @pytest.mark.parametrize(("write", "options", "error", "message"), MISTAKES)
@@ -414,7 +481,7 @@ def write_shards(suffix, save):
             part = {key: tensors[key] for key, file in places.items() if file == name}
             save(part, inner / name)
         index = {"metadata": {}, "weight_map": places}
-        (inner / f"{suffix}.index.json").write_text(json.dumps(index))
+        (inner / f"{suffix}.index.json").write_text(json.dumps(index), "utf-8-sig")
 
     return write
 
@@ -448,7 +515,8 @@ def test_folders_of_checkpoints(tmp_path, name, writer):
         assert_array_equal(result["embedding"].sel(step=step)[0], expected)
     text = "\n".join(lines)
     assert text.startswith("steps       the number ")
-    rows = [line.split() for line in text.splitlines()[2:]]
+    *rows, left_out = [line.split() for line in text.splitlines()[2:]]
+    assert left_out[-1] == "norm.num_batches_tracked"
     assert sorted(int(row[0]) for row in rows) == list(STEPS)
     assert {row[1] for row in rows} == {"4"}
 

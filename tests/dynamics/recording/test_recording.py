@@ -445,7 +445,41 @@ def test_a_loss_or_accuracy_that_is_not_finite_is_recorded_as_it_is(path, value,
         assert_array_equal(trajectory[name][0, 1:, 0], given)
 
 
+@pytest.mark.filterwarnings("error")
+def test_norms_beyond_float32_are_infinite(path):
+    model = torch.nn.Linear(1, 1, bias=False).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-200)
+    with dynamics.record(model, optimizer, path) as recording:
+        (model.weight * 1e200).sum().backward()
+        optimizer.step()
+        recording.step(loss=torch.tensor(1e300, dtype=torch.float64))
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory["status"].values == [1]
+    assert np.isinf(trajectory["gradient_norm"][0, -1]).all()
+    assert_allclose(trajectory["update_norm"][0, -1], 1)
+    assert np.isinf(trajectory["loss"][0, -1]).all()
+
+
+@pytest.mark.parametrize("name", ["embedding_norm", "embeddings"])
+def test_only_the_embedding_itself_diverges(path, name):
+    """A number whose name begins as that of the embedding is recorded as it is."""
+    model, optimizer, _ = create_training()
+    with dynamics.record(
+        model, optimizer, path, evaluate=lambda model: {name: np.nan}
+    ) as recording:
+        for _ in range(3):
+            train_step(model, optimizer)
+            recording.step()
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory["status"].values == [1]
+    assert np.isnan(trajectory[name]).all()
+
+
 BAD_ARGUMENTS = [
+    (
+        {"embedding": lambda model: model.embed.weight.char()},
+        "embedding: found values of torch.int8, allowed is floating-point",
+    ),
     ({"embedding": "embed.wieght"}, "embed.weight"),
     ({"embedding": "hidden.bias"}, "2 axes"),
     ({"embedding": lambda model: model.nothing}, "AttributeError"),
