@@ -71,7 +71,7 @@ def main(options: Options) -> None:
     )
     title += (
         f"{options.runs} networks per weight decay after {options.epochs} epochs, with"
-        " 95% intervals"
+        " 95% intervals where there are enough"
     )
     figure = functools.partial(plots.plot_weights, by_decay, by_structure, title)
     write_picture(options, figure, output.combined_path(paths, "weights", ".nc"))

@@ -225,7 +225,8 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
         else f"; the {len(layers)} fastest of {result.sizes['layer']}"
     )
     title = (
-        f"speed in a drop over that before it, {describe_reported_runs(result)}{of_all}"
+        f"speed in a drop over that before it, 95%,"
+        f" {describe_reported_runs(result)}{of_all}"
     )
     axes.set(ylim=(0, 1.08 * highest), ylabel="speed ratio", title=title)
     draw_layer_names(axes, [names[place] for place in drawn], 35)

@@ -175,7 +175,7 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
                 )
     title = "runs in which each has formed"
     if len(results) > 1:
-        title += f" (dashed: {results[1].name})"
+        title += f" (dashed, hatched: {results[1].name})"
     panel.set(
         xlim=(0, 1),
         ylim=(0, 1.02),

@@ -163,8 +163,8 @@ def _plot_run(
         axes = panels[scale]
         peaks = _plot_norms(axes, one, time, scale, config)
         title = (
-            f"norm of the {'gradient' if with_loss else 'force'}, running median,"
-            f" {scale}"
+            f"norm of the {'gradient' if with_loss else 'force'} (thin) and its"
+            f" running median, {scale}"
         )
         axes.set(title=title, ylabel="norm")
     marked = (

@@ -94,7 +94,7 @@ def _draw_by_clusters(axes: Axes, result: xr.Dataset, vocab: int, ideal: int) ->
         if not np.isfinite(y).any():
             continue
         axes.plot(
-            x, y, "o", color=colours.colour(colour), alpha=0.7, label=f"source: {label}"
+            x, y, "s", color=colours.colour(colour), alpha=0.7, label=f"source: {label}"
         )
     axes.axhline(1 / vocab, color=colours.colour("muted"), linestyle=":")
     axes.axvline(
