@@ -47,9 +47,10 @@ def optimizer_numbers(optimizer: Any, group: int) -> tuple[float, ...]:
 
 
 @functools.cache
-def _kind_of(optimizer: type) -> type | None:
+def _kind_of(optimizer: Any) -> Any:
     """Of SGD and Adam, AdamW included, the one whose step a class has; None for others."""
-    for kind in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adam):
+    kinds: tuple[Any, ...] = (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adam)
+    for kind in kinds:
         # torch and its hooks wrap the method of a class when it is first used
         steps = [inspect.unwrap(one.step) for one in (optimizer, kind)]
         if issubclass(optimizer, kind) and steps[0] is steps[1]:
