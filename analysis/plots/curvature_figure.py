@@ -80,7 +80,7 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
     formula = result.attrs["limit_formula"]
     _draw_limit(panel, -limit, f"−({formula})" if DECAY in formula else f"−{formula}")
     visible = limit.values[np.isfinite(limit.values)]
-    limits = -3 * max(largest, *visible), 3 * largest
+    limits = -3 * max([largest, *visible]), 3 * largest
     label = f"growth rate\n(linear to {linear:g})"
     xlabel = time_label(result)
     panel.set(xlabel=xlabel, ylabel=label, xlim=step_limits(step), ylim=limits)
@@ -97,7 +97,7 @@ def _extremes(panel: Axes, result: xr.Dataset) -> None:
         panel, growth.where(growth > 0), "growing", "fastest growth, of runs that grow"
     )
     formula = result.attrs["limit_formula"]
-    _draw_limit(panel, result["limit"].isel(run=0), formula)
+    _draw_limit(panel, result["limit"].median("run"), formula)
     what = f"fastest modes against {formula}"
     finish_panel(panel, result, what, "rate", log=True, columns=2)
 
@@ -108,7 +108,7 @@ def _draw_limit(panel: Axes, limit: xr.DataArray, label: str) -> None:
     values = np.unique(limit.values[np.isfinite(limit.values)])
     if len(values) == 1:
         panel.axhline(values[0], **look)
-    else:
+    elif len(values):
         panel.plot(limit["step"], limit, **look)
 
 
