@@ -3,6 +3,7 @@ runs."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Literal
@@ -251,6 +252,6 @@ def curvature_legend(result: xr.Dataset) -> str:
                 "for a random direction. The loss is that of the training split,"
                 " without weight decay."
             ),
-            result.attrs["limit_note"],
+            *textwrap.wrap(result.attrs["limit_note"], 110, break_on_hyphens=False),
         ]
     return "\n".join(lines)
