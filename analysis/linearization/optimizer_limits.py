@@ -281,8 +281,10 @@ def _words_of_numbers(numbers: Mapping[str, np.ndarray], name: str) -> dict[str,
         sentences.append(sentence)
         decay = numbers["weight_decay"][known]
     if not known.all():
-        others = "Adam" if of_adam[~known].all() else name or "the optimizer"
-        of = f"the parameters of {others}" if known.any() else others
+        of = name or "the optimizer"
+        if known.any():
+            other = "Adam" if of_adam[~known].all() else "other optimizers"
+            of = f"the parameters of {other}"
         sentences.append(
             f"2/lr is the limit of gradient descent, and for {of} only a scale."
         )
