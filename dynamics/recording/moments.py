@@ -29,7 +29,8 @@ def optimizer_numbers(optimizer: Any, group: int) -> tuple[float, ...]:
     acting = acting_optimizer(optimizer)
     entries = optimizer.param_groups[group]
     numbers: dict[str, Any] = {}
-    kind = _kind_of(type(acting))
+    optimizer_class: Any = type(acting)
+    kind = _kind_of(optimizer_class)
     if kind is not None and not entries.get("maximize"):
         decay = entries.get("weight_decay", 0.0)
         of_adamw = isinstance(acting, torch.optim.AdamW)
