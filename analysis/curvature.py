@@ -34,7 +34,7 @@ MODEL_OPTIONS = ("loss", "model", "trust_model")
 class Curvature(ModelAnalysis):
     """Compute the Hessian of a network's training loss, or the Jacobian of the motion
     of particles, at frames along a run: its spectrum, growing modes, sharpness relative
-    to 2/lr, and movement along directions of negative curvature. For the network of VC,
+    to the limit of gradient descent, and movement along directions of negative curvature. For the network of VC,
     also compute the distances from the origin of the vectors that it normalises.
 
     For a model whose parameters are recorded, compute both ends of the spectrum of its

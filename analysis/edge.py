@@ -7,6 +7,7 @@ python -m analysis.edge RUN.nc
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,21 +26,22 @@ if TYPE_CHECKING:
 HEADINGS = {
     "loss": "loss",
     "sharpness": "sharpness",
-    "relative_sharpness": "times lr/2",
+    "relative_sharpness": "",
     "preconditioned_sharpness": "preconditioned",
     "relative_preconditioned": "over its limit",
 }
+"""Headings of the table; that of the limit has its formula."""
 LEGEND = """
 Medians of the runs, with 95% intervals of several. Sharpness: largest eigenvalue of the
-Hessian of the training loss. Gradient descent is unstable where its product with lr/2 is
-above 1, an optimizer with second moments, such as Adam, where the eigenvalue of the
-preconditioned Hessian is above the limit of this optimizer."""
+Hessian of the training loss. An optimizer is unstable where it is above its limit, one
+with second moments, such as Adam, where the eigenvalue of the preconditioned Hessian is
+above the limit of this optimizer."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Edge(ModelAnalysis):
-    """Compare the largest eigenvalue of the Hessian of the training loss with 2 / lr,
-    beyond which gradient descent is unstable, and after preconditioning by the second
+    """Compare the largest eigenvalue of the Hessian of the training loss with the limit
+    beyond which gradient descent is unstable, without momentum 2 / lr, and after preconditioning by the second
     moments of Adam with the limit of Adam. Ctrl-C writes the frames that are measured."""
 
     selection: Selection = Selection(frames=20)
@@ -59,7 +61,14 @@ class Edge(ModelAnalysis):
         return linearization.median_table(result, HEADINGS)
 
     def printed_columns(self, result: xr.Dataset) -> Sequence[Column]:
-        return linearization.median_columns(HEADINGS)
+        heading = linearization.fraction_heading(result)
+        return linearization.median_columns(
+            {name: words or heading for name, words in HEADINGS.items()}
+        )
+
+    def text_below(self, result: xr.Dataset) -> str:
+        note = textwrap.fill(result.attrs["limit_note"], 88, break_on_hyphens=False)
+        return f"{self.legend}\n{note}"
 
     def panel_names(self) -> tuple[str, ...]:
         return figure_panels.EDGE

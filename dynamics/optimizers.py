@@ -106,7 +106,7 @@ class Preconditioner:
         a mean m of gradients.
     limit : callable
         The eigenvalue of P^-1/2 H P^-1/2, with the Hessian H, above which updates are
-        unstable.
+        unstable; `stability_limit` computes it for Adam.
     """
 
     second_moment: Callable[..., Any]
@@ -137,6 +137,14 @@ class Optimizer:
     in_torch : callable, optional
         Name and options of the class in torch.optim with the same update, as a function
         of hyperparameters; torch applies `update` without it.
+    limit : callable, optional
+        The eigenvalue of the Hessian above which updates are unstable, as a function of
+        hyperparameters, by their names, such as `stability_limit` of them. Without it
+        analyses compare eigenvalues with 2 / lr, and say that this is the limit of
+        gradient descent.
+    decay_in_gradient : bool, optional
+        Whether the weight decay is added to the gradient. Limits are then those of the
+        Hessian plus the weight decay.
 
     Raises
     ------
@@ -158,6 +166,8 @@ class Optimizer:
     preconditioner: Preconditioner | None = None
     if_zero: Mapping[str, "Optimizer"] = dataclasses.field(default_factory=dict)
     in_torch: Callable[..., tuple[str, dict[str, Any]]] | None = None
+    limit: Callable[..., float] | None = None
+    decay_in_gradient: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -235,6 +245,13 @@ class Optimizer:
         if found != 1 + len(self.moments):
             words = f"{found} results" if isinstance(found, int) else found
             raise SettingsError(f"update of {self.name}", words, allowed)
+        if self.limit is not None:
+            found = _finite_results(
+                functools.partial(call_by_names, self.limit, numbers), ()
+            )
+            if found != 1:
+                allowed = f"a finite number, from arguments among {', '.join(NUMBERS)}"
+                raise SettingsError(f"limit of {self.name}", found, allowed)
         if (p := self.preconditioner) is None:
             return
         known = {**numbers, **dict(zip(self.moments, values[2:], strict=True))}
@@ -279,6 +296,54 @@ def call_by_names(function: Callable[..., Any], values: Mapping[str, Any]) -> An
     """The result of a function for those values that its arguments name."""
     names = _arguments(function)
     return function(**{name: values[name] for name in names if name in values})
+
+
+def stability_limit(
+    lr: Any,
+    momentum: Any = 0.0,
+    *,
+    nesterov: Any = False,
+    dampening: Any = 0.0,
+    decoupled_decay: Any = 0.0,
+) -> Any:
+    """The eigenvalue of the Hessian above which an optimizer diverges on a quadratic
+    loss.
+
+    The update of the weights w with the gradient g is
+
+        b = momentum b + (1 - dampening) g
+        w = (1 - lr decoupled_decay) w - lr b
+
+    with g + momentum b in place of b for Nesterov's momentum. Weight decay that is added
+    to the gradient is a part of the Hessian: the limit is that of the eigenvalues of
+    H + weight_decay. Adam with a preconditioner P that does not change has beta1 as
+    `momentum` and as `dampening`; the limit is that of P^-1/2 H P^-1/2.
+
+    Parameters
+    ----------
+    lr, momentum, dampening, decoupled_decay : float or array
+        The numbers of the optimizer. As in torch, `dampening` without momentum has no
+        effect.
+    nesterov : bool or array of bool
+
+    Returns
+    -------
+    float or array
+        Infinite if lr is 0, and 0 if the weight decay alone diverges.
+
+    Examples
+    --------
+    >>> float(stability_limit(0.5))
+    4.0
+    >>> float(stability_limit(0.5, 0.75)), float(stability_limit(0.5, 0.75, nesterov=True))
+    (7.0, 2.8)
+    """
+    numbers = (lr, momentum, dampening, decoupled_decay)
+    lr, momentum, dampening, decay = (np.asarray(item, float) for item in numbers)
+    gain = lr * np.where(momentum == 0, 1, 1 - dampening)
+    gain = gain * np.where(nesterov, 1 + 2 * momentum, 1)
+    with np.errstate(divide="ignore"):
+        return (np.maximum(2 - lr * decay, 0) * (1 + momentum) / gain)[()]
 
 
 def update_numbers(hyperparameters: Mapping[str, Any], step: Any) -> dict[str, Any]:
@@ -365,11 +430,15 @@ def _adam_scale(second_moment: Any, eps: Any, bias_correction1: Any) -> Any:
 
 
 def _adam_limit(lr: float, beta1: float) -> float:
-    return 2 * (1 + beta1) / ((1 - beta1) * lr)
+    return stability_limit(lr, beta1, dampening=beta1)
+
+
+def _adamw_limit(lr: float, beta1: float, weight_decay: float) -> float:
+    return stability_limit(lr, beta1, dampening=beta1, decoupled_decay=weight_decay)
 
 
 ADAM_PRECONDITIONER = Preconditioner(_adam_second_moment, _adam_scale, _adam_limit)
-"""That of Adam and AdamW (Cohen et al. 2022, arXiv 2207.14484)."""
+"""That of Adam (Cohen et al. 2022, arXiv 2207.14484)."""
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -377,8 +446,16 @@ SGD = Optimizer(
     "sgd",
     _descend_with_momentum,
     ("momentum_buffer",),
+    limit=stability_limit,
+    decay_in_gradient=True,
     if_zero={
-        "momentum": Optimizer("sgd", _descend, in_torch=lambda: ("SGD", {})),
+        "momentum": Optimizer(
+            "sgd",
+            _descend,
+            limit=stability_limit,
+            decay_in_gradient=True,
+            in_torch=lambda: ("SGD", {}),
+        ),
     },
     in_torch=lambda momentum: ("SGD", {"momentum": momentum}),
 )
@@ -394,6 +471,7 @@ ADAM = Optimizer(
     _adam,
     _MOMENTS,
     ADAM_PRECONDITIONER,
+    decay_in_gradient=True,
     in_torch=lambda beta1, beta2, eps: ("Adam", _adam_options(beta1, beta2, eps)),
 )
 """Adam (Kingma and Ba 2015, arXiv 1412.6980), with weight decay in the gradient."""
@@ -402,7 +480,7 @@ ADAMW = Optimizer(
     "adamw",
     _adamw,
     _MOMENTS,
-    ADAM_PRECONDITIONER,
+    dataclasses.replace(ADAM_PRECONDITIONER, limit=_adamw_limit),
     in_torch=lambda beta1, beta2, eps: ("AdamW", _adam_options(beta1, beta2, eps)),
 )
 """Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv 1711.05101)."""

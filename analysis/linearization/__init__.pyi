@@ -6,6 +6,7 @@ from .curvature_operators import CurvatureOperator as CurvatureOperator
 from .curvature_table import curvature_columns as curvature_columns
 from .curvature_table import curvature_legend as curvature_legend
 from .curvature_table import escape_summary as escape_summary
+from .curvature_table import fraction_heading as fraction_heading
 from .curvature_table import median_columns as median_columns
 from .curvature_table import median_table as median_table
 from .curvature_table import tabulate_curvature as tabulate_curvature

@@ -5,8 +5,8 @@ flow: for networks minus the eigenvalues of the training loss's Hessian, for par
 the eigenvalues of the Jacobian of the normalised motion. growing_modes and kind (run,
 step) are the number of growing modes and the resulting kind of stability
 (`analysis.linearization.eigenmodes`); sharpness (run, step) is the largest rate of
-decay; steps of length `lr` are stable if it is at most `threshold` = 2 / lr. For
-networks there are also the variables of the modules `network_curvature`,
+decay; steps are stable if it is at most `limit` (run, step), without momentum 2 / lr;
+relative_sharpness (run, step) is its fraction of the limit. For networks there are also the variables of the modules `network_curvature`,
 `plateau_escapes` and, for VC's network, `normalisation_margin` of this package, for
 particles those of `force_jacobian`. Missing values are NaN, also after the last mode of
 frames that have fewer modes than others; kind is then -1."""
@@ -90,7 +90,14 @@ def linearize_trajectory(
         fastest = -np.fmin.reduce(rates, axis=-1, initial=np.inf)
         fastest = np.where(np.isfinite(fastest), fastest, np.nan)
         meaning = dimensionless("largest rate of decay")
-        spectra["sharpness"] = (("run", "step"), fastest, meaning)
+        dims = ("run", "step")
+        spectra["sharpness"] = (dims, fastest, meaning)
+        limit = np.full_like(fastest, 2 / spectra.attrs["lr"])
+        meaning = dimensionless("rate of decay above which a step is unstable")
+        spectra["limit"] = (dims, limit, meaning)
+        meaning = dimensionless("largest rate of decay over its limit")
+        spectra["relative_sharpness"] = (dims, fastest / limit, meaning)
+        spectra.attrs["limit_formula"] = "2/lr"
     else:  # through the package, so that torch is imported only for networks
         spectra = _with_rates(linearization.loss_curvature(trajectory, frames, quiet))
         parts = [spectra, linearization.measure_plateau_escapes(trajectory, quiet)]
@@ -101,7 +108,6 @@ def linearize_trajectory(
         spectra = xr.merge(
             parts, compat="override", join="exact", combine_attrs="override"
         )
-    spectra.attrs["threshold"] = 2 / spectra.attrs["lr"]
     return _with_kinds(spectra).assign_attrs(system=settings.system)
 
 

@@ -109,6 +109,15 @@ class CurvatureOperator(LinearOperator):
             self.is_symmetric,
         )
 
+    def plus_diagonal(self, values: np.ndarray) -> CurvatureOperator:
+        """The matrix with values (parameter,) added to its diagonal."""
+        return type(self)(
+            self.shapes,
+            lambda vector: self.product(vector) + values * vector,
+            self.closed_form and (lambda: self.matrix + np.diag(values)),
+            self.is_symmetric,
+        )
+
     def restricted(self, layers: Sequence[str]) -> CurvatureOperator:
         """The rows and columns of the parameters whose names match a pattern. Raises
         SettingsError."""

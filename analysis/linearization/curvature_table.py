@@ -3,6 +3,7 @@ runs."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Literal
@@ -40,6 +41,9 @@ _NETWORK_MEANS = {
 }
 """Fractions of the movement to the next frame."""
 
+
+DECAY = " − w"
+"""End of the formula of a limit of H, with a weight decay w that is added to H."""
 
 _fraction_interval = partial(mean_interval, limits=(0, 1))
 
@@ -94,9 +98,9 @@ def tabulate_curvature(result: xr.Dataset) -> pd.DataFrame:
         kind = result["kind"].isel(step=index).values
         row = {"step": step, "runs": int((kind != NONE).sum())}
         row |= intervals_at(result, index, _MEDIANS)
-        sharpness = finite_values_at(result["sharpness"], index)
-        count = int((sharpness > result.attrs["threshold"]).sum())
-        above = binomial_interval(count, len(sharpness))
+        fractions = result["relative_sharpness"].isel(step=index).values
+        fractions = fractions[~np.isnan(fractions)]
+        above = binomial_interval(int((fractions > 1).sum()), len(fractions))
         row |= interval_columns("above_threshold", above)
         row |= intervals_at(result, index, others, other_interval)
         for name, flag in STABILITY_KINDS.items():
@@ -109,7 +113,9 @@ def tabulate_curvature(result: xr.Dataset) -> pd.DataFrame:
 
 def curvature_columns(result: xr.Dataset) -> list[Column]:
     """The printed columns of `tabulate_curvature`."""
-    above = f"above 2/lr = {result.attrs['threshold']:.4g}, %"
+    limits = np.unique(result["limit"].values[np.isfinite(result["limit"].values)])
+    value = f" = {limits[0]:.4g}" if len(limits) == 1 else ""
+    above = f"above {result.attrs['limit_formula']}{value}, %"
     columns = [
         *median_columns(_MEDIANS),
         _percent(above, "above_threshold", "bounds"),
@@ -131,6 +137,14 @@ def _percent(
     heading: str, name: str, interval: Literal["bounds", "half-width"] = "half-width"
 ) -> Column:
     return Column(heading, name, digits=1, interval=interval, scale=100)
+
+
+def fraction_heading(result: xr.Dataset) -> str:
+    """The heading of the largest eigenvalue over the limit of stability. A weight decay
+    that is added to the Hessian is not part of the divisor."""
+    formula = result.attrs["limit_formula"]
+    divisor = formula.removesuffix(DECAY)
+    return f"over {divisor}" if divisor == formula else f"plus w, over {divisor}"
 
 
 def median_table(
@@ -236,8 +250,8 @@ def curvature_legend(result: xr.Dataset) -> str:
             ),
             (
                 "for a random direction. The loss is that of the training split,"
-                " without weight decay. For Adam, 2/lr is a"
+                " without weight decay."
             ),
-            "scale for comparison and not a stability limit.",
+            *textwrap.wrap(result.attrs["limit_note"], 110, break_on_hyphens=False),
         ]
     return "\n".join(lines)

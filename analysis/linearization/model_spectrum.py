@@ -12,15 +12,17 @@ batches gives
 - the fractions of the squared norm of the gradient, and of the update to the next
   recorded frame, in the space of the leading eigenvectors, those of the largest
   eigenvalues (Gur-Ari et al. 2018);
-- sharpness, the largest eigenvalue, times lr / 2: gradient descent is unstable above 1
-  (Cohen et al. 2021). With Adam this is a scale and not a limit. The learning rate is
-  the recorded variable `learning_rate` (run, step) if there is one, otherwise that of
-  the first parameter group at the beginning. If parameters have learning rates of their
-  own, H is multiplied on both sides by the square root of each rate over lr;
+- sharpness, the largest eigenvalue, over the limit above which gradient descent with the
+  recorded momentum and weight decay is unstable, without them 2 / lr (Cohen et al.
+  2021); for Adam 2 / lr is a scale and not a limit (`optimizer_limits`). The learning
+  rate is the recorded variable `learning_rate` (run, step) if there is one, otherwise
+  that of the first parameter group at the beginning. If parameters have learning rates
+  of their own, H is multiplied on both sides by the square root of each rate over lr;
 - if second moments v are recorded, the largest eigenvalue of P^-1/2 H P^-1/2, with
   Adam's preconditioner P = (1 - beta1^t) (sqrt(v) + eps) after t updates of Adam, and
-  its ratio to 2 (1 + beta1) / ((1 - beta1) lr), above which Adam is unstable (Cohen et
-  al. 2022, "Adaptive gradient methods at the edge of stability").
+  its ratio to the limit above which Adam is unstable, without weight decay 2 (1 + beta1)
+  / ((1 - beta1) lr) (Cohen et al. 2022, "Adaptive gradient methods at the edge of
+  stability").
 
 Products are two backward passes, the first of which is kept if there is only one batch:
 that is the fastest way, and what needs memory. All values are dimensionless. NaN:
@@ -58,7 +60,11 @@ from analysis.linearization.operator_spectra import (
     relative_residuals,
     spectrum_ends,
 )
-from analysis.linearization.optimizer_limits import stability_rates
+from analysis.linearization.optimizer_limits import (
+    limit_words,
+    preconditioner_scale,
+    stability_rates,
+)
 from analysis.linearization.spectrum_options import SpectrumOptions
 from analysis.output.results import results_until_interrupted
 from dynamics.progress import progress_bar
@@ -83,7 +89,11 @@ SPECTRUM_SCALARS = {
     "gradient_size": "norm of its gradient",
     "sharpness": "largest eigenvalue of the Hessian",
     "lowest": "smallest eigenvalue of the Hessian",
-    "relative_sharpness": "largest eigenvalue of the Hessian times lr / 2",
+    "relative_sharpness": (
+        "largest eigenvalue of the Hessian over the limit of gradient descent with the"
+        " momentum and weight decay of the optimizer"
+    ),
+    "limit": "largest eigenvalue of the Hessian at which gradient descent is stable",
     "trace": "trace of the Hessian, estimated",
     "trace_error": "standard error of the trace",
     "gradient_fraction": (
@@ -212,6 +222,7 @@ def model_curvature(
         spectra = results_until_interrupted(measure, jobs)
     attributes = {
         **model_attributes(trajectory),
+        **limit_words(trajectory),
         "parameters": model.size,
         "lr": float(read_settings(trajectory).time_step),
         "frames_left": len(jobs) - len(spectra),
@@ -303,25 +314,36 @@ def _frame_spectrum(
     update_along = movement_fractions(pairs.vectors, update)
     rates = stability_rates(model, run, frame)
     sharpness = pairs.values[-1]
-    relative = sharpness
-    if rates.root is not None:
-        relative = largest_eigenvalue(hessian.scaled(rates.root), *accuracy)
-    preconditioned = np.nan
+
+    def largest(operator: CurvatureOperator) -> float:
+        return largest_eigenvalue(operator, *accuracy)
+
+    scaled = sharpness if rates.root is None else largest(hessian.scaled(rates.root))
+    relative = rates.plain.fraction(hessian, scaled, rates.root, largest=largest)
+    preconditioned = fraction = np.nan
     adam = preconditioned_operator(hessian, model, run, frame)
     if adam is not None:
-        preconditioned = largest_eigenvalue(adam, *accuracy)
+        preconditioned = largest(adam)
+        fraction = rates.preconditioned.fraction(
+            hessian,
+            preconditioned,
+            rates.root,
+            preconditioner_scale(model, run, frame),
+            largest=largest,
+        )
     return {
         "loss": loss,
         "gradient_size": float(np.linalg.norm(gradient)),
         "sharpness": sharpness,
         "lowest": pairs.values[0],
-        "relative_sharpness": relative * rates.rate / 2,
+        "relative_sharpness": relative,
+        "limit": rates.plain.eigenvalue(sharpness, relative),
         "trace": trace,
         "trace_error": error,
         "gradient_fraction": gradient_along[leading].sum(),
         "update_fraction": update_along[leading].sum(),
         "preconditioned_sharpness": preconditioned,
-        "relative_preconditioned": preconditioned / rates.limit,
+        "relative_preconditioned": fraction,
         "eigenvalue": pairs.values,
         "residual": relative_residuals(hessian, pairs),
         "gradient_along": gradient_along,

@@ -3,6 +3,7 @@ intervals over runs."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,24 +11,31 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from analysis.linearization.curvature_table import median_columns, median_table
+from analysis.linearization.curvature_table import (
+    fraction_heading,
+    median_columns,
+    median_table,
+)
 from analysis.output.tables import Column
 
 _MEDIANS = {
     "loss": "loss",
     "sharpness": "sharpness",
-    "relative_sharpness": "times lr/2",
+    "relative_sharpness": "",
     "lowest": "smallest",
     "trace": "trace",
     "trace_error": "± (standard error)",
     "relative_preconditioned": "preconditioned/limit",
 }
+"""Headings; the limit has its formula."""
 _MEANS = {
     "gradient_fraction": "gradient in leading {}, %",
     "update_fraction": "update in leading {}, %",
 }
-_OTHERS = ("gradient_size", "preconditioned_sharpness", "products")
+_OTHERS = ("gradient_size", "limit", "preconditioned_sharpness", "products")
 """Medians that only the CSV contains."""
+_WIDTH = 110
+"""Largest number of characters of a line of text."""
 
 
 def tabulate_model(result: xr.Dataset) -> pd.DataFrame:
@@ -39,7 +47,7 @@ def tabulate_model(result: xr.Dataset) -> pd.DataFrame:
 def model_columns(result: xr.Dataset) -> list[Column]:
     """The printed columns of `tabulate_model`."""
     headings = {
-        name: heading
+        name: heading or fraction_heading(result)
         for name, heading in _MEDIANS.items()
         if result[name].notnull().any()
     }
@@ -78,26 +86,24 @@ def model_legend(result: xr.Dataset) -> str:
             " 95% interval. Sharpness and smallest:"
         ),
         (
-            "largest and smallest eigenvalue of the Hessian of the given loss. Gradient"
-            " descent is unstable if sharpness"
+            "largest and smallest eigenvalue of the Hessian of the given loss. Updates are"
+            " unstable above the limit, where"
         ),
         (
-            "times lr/2 is above 1, with momentum β above 1 + β; for Adam this is a"
-            " scale and not a limit. lr is the"
+            "the fraction of it is above 1; lr is the recorded learning rate of each"
+            " frame, otherwise that of the beginning."
         ),
+        *textwrap.wrap(attrs["limit_note"], _WIDTH, break_on_hyphens=False),
         (
-            "recorded learning rate of each frame, otherwise that of the beginning. Leading:"
-            " eigenvectors of the largest"
-        ),
-        (
-            "eigenvalues; for a random direction the fraction is"
+            "Leading: eigenvectors of the largest eigenvalues; for a random direction the"
+            " fraction is"
             f" {100 * min(1, attrs['eigenvalues'] / attrs['parameters']):.2g}%."
         ),
     ]
     if result["relative_preconditioned"].notnull().any():
         lines.append(
             "Preconditioned/limit: largest eigenvalue with the optimizer's preconditioner"
-            " over its limit of stability."
+            " over its limit."
         )
     else:
         lines.append(

@@ -6,9 +6,9 @@ At a recorded frame with weights theta, the Hessian H of the training loss gives
 - the eigenmodes of gradient flow, whose growth rates are minus the eigenvalues of H;
 - sharpness, its largest eigenvalue; gradient descent with learning rate lr is unstable
   beyond 2 / lr (Cohen et al. 2021, "the edge of stability"). If layers have different
-  learning rates, H is replaced by sqrt(lr_i lr_j) H_ij over the first lr. With momentum
-  beta the limit is 2 (1 + beta) / lr. Adam has a different limit, on H divided by the
-  root of its mean squared gradient, so 2 / lr is a scale and not a limit;
+  learning rates, H is replaced by sqrt(lr_i lr_j) H_ij over the first lr. Momentum and
+  weight decay change the limit (`optimizer_limits`). Adam has a different one, on H
+  divided by the root of its mean squared gradient: 2 / lr is then a scale;
 - the extreme eigenvalues of the diagonal block of each layer;
 - fractions of the movement to the next recorded frame, d = theta' - theta: cos² of d
   with the direction of the lowest eigenvalue, the sum of cos² over all directions with
@@ -49,7 +49,12 @@ from analysis.linearization.operator_spectra import (
     spectrum_ends,
     whole_spectrum,
 )
-from analysis.linearization.optimizer_limits import relative_learning_rates
+from analysis.linearization.optimizer_limits import (
+    StabilityRates,
+    limit_words,
+    network_rates,
+    relative_learning_rates,
+)
 from analysis.linearization.training_loss import training_objective
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
@@ -72,6 +77,8 @@ CURVATURE_SCALARS = {
         "largest eigenvalue of the Hessian, or of that scaled by the layers' learning"
         " rates"
     ),
+    "relative_sharpness": "largest eigenvalue of the Hessian over its limit",
+    "limit": "largest eigenvalue of the Hessian at which gradient descent is stable",
     "trace": "trace of the Hessian",
     "trace_error": "standard error of the trace if it is estimated",
     "lowest_share": (
@@ -100,10 +107,13 @@ _Result = TypeVar("_Result")
 
 
 def _whole_frame(
-    hessian: CurvatureOperator, rates: np.ndarray, movement: np.ndarray | None
+    hessian: CurvatureOperator,
+    rates: np.ndarray,
+    limits: StabilityRates,
+    movement: np.ndarray | None,
 ) -> dict[str, float | np.ndarray]:
-    """`_VARIABLES` from a Hessian, relative learning rates and the movement
-    (parameter,)."""
+    """`_VARIABLES` from a Hessian, relative learning rates (parameter,), limits and the
+    movement (parameter,)."""
     values, vectors = whole_spectrum(hessian)
     fractions = movement_fractions(vectors, movement)
     negative = values < -NULL_MODE_TOLERANCE * np.abs(values).max()
@@ -113,7 +123,7 @@ def _whole_frame(
     if not (rates == 1).all():
         sharpness = hessian.scaled(np.sqrt(rates)).eigvalsh()[-1]
     return {
-        "sharpness": sharpness,
+        **_over_limit(hessian, sharpness, limits, lambda one: one.eigvalsh()[-1]),
         "trace": hessian.matrix.trace(),
         "trace_error": 0.0,
         "lowest_share": fractions[0],
@@ -127,7 +137,10 @@ def _whole_frame(
 
 
 def _ends_frame(
-    hessian: CurvatureOperator, rates: np.ndarray, movement: np.ndarray | None
+    hessian: CurvatureOperator,
+    rates: np.ndarray,
+    limits: StabilityRates,
+    movement: np.ndarray | None,
 ) -> dict[str, float | np.ndarray]:
     """`_VARIABLES` from both ends of the spectrum; those that need the whole Hessian
     are NaN."""
@@ -138,13 +151,30 @@ def _ends_frame(
     if not (rates == 1).all():
         sharpness = largest_eigenvalue(hessian.scaled(np.sqrt(rates)), _ACCURACY)
     return dict.fromkeys(_VARIABLES, np.nan) | {
-        "sharpness": sharpness,
+        **_over_limit(
+            hessian,
+            sharpness,
+            limits,
+            lambda one: largest_eigenvalue(one, _ACCURACY),
+        ),
         "trace": trace.value,
         "trace_error": trace.error,
         "lowest_share": fractions[0],
         "highest_share": fractions[-1],
         "eigenvalue": values,
     }
+
+
+def _over_limit(
+    hessian: CurvatureOperator,
+    sharpness: float,
+    limits: StabilityRates,
+    largest: Callable[[CurvatureOperator], float],
+) -> dict[str, float | np.ndarray]:
+    """The sharpness, its fraction of the limit, and the limit."""
+    fraction = limits.plain.fraction(hessian, sharpness, limits.root, largest=largest)
+    limit = limits.plain.eigenvalue(sharpness, fraction)
+    return {"sharpness": sharpness, "relative_sharpness": fraction, "limit": limit}
 
 
 def loss_curvature(
@@ -182,6 +212,9 @@ def loss_curvature(
     jobs = valid_jobs(trajectory, frames)
     parameters = sum(network.lengths)
     rates = relative_learning_rates(network)
+    steps = trajectory["step"].values[list(frames)].tolist()
+    names, lengths = list(network.variables), network.lengths
+    limits = [network_rates(network.settings, names, lengths, step) for step in steps]
     objectives = [
         training_objective(network, int(seed)) for seed in trajectory["seed"].values
     ]
@@ -196,17 +229,21 @@ def loss_curvature(
         if parameters > _MAX_DENSE:
             if not torch.isfinite(torch.func.grad(objectives[run].loss)(row)).all():
                 return None
-            return _ends_frame(hessian, rates, movement)
+            return _ends_frame(hessian, rates, limits[place], movement)
         if not np.isfinite(hessian.matrix).all():
             return None
-        return _whole_frame(hessian, rates, movement)
+        return _whole_frame(hessian, rates, limits[place], movement)
 
     frame_values = map_in_threads(frame_curvature, jobs, "Hessians", quiet)
     modes = parameters if parameters <= _MAX_DENSE else 2 * _ENDS
     sizes = {"layer": len(network.variables), "mode": modes}
     result = frame_dataset(trajectory, frames, _VARIABLES, sizes, jobs, frame_values)
     result = result.assign_coords(layer=list(network.variables))
-    return result.assign_attrs(parameters=parameters, lr=float(network.settings.lr))
+    return result.assign_attrs(
+        parameters=parameters,
+        lr=float(network.settings.lr),
+        **limit_words(trajectory),
+    )
 
 
 def network_state_modes(states: xr.Dataset) -> list[StateModes]:

@@ -13,7 +13,12 @@ from analysis.linearization.loss_operators import (
     preconditioned_operator,
 )
 from analysis.linearization.operator_spectra import largest_eigenvalue
-from analysis.linearization.optimizer_limits import stability_rates, with_moments
+from analysis.linearization.optimizer_limits import (
+    limit_words,
+    preconditioner_scale,
+    stability_rates,
+    with_moments,
+)
 from analysis.loss_geometry.frame_measures import measure_frames
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel, mean_value_and_gradient
@@ -21,7 +26,7 @@ from dynamics.recording.model_loss import RecordedModel, mean_value_and_gradient
 _VARIABLES: Variables = {
     "loss": "training loss",
     "sharpness": "largest eigenvalue of the Hessian of the training loss",
-    "relative_sharpness": "that eigenvalue times lr / 2",
+    "relative_sharpness": "that eigenvalue over the limit of gradient descent with the momentum and weight decay of the optimizer",
     "preconditioned_sharpness": "largest eigenvalue of the Hessian preconditioned by the optimizer's second moments",
     "relative_preconditioned": "that eigenvalue over the threshold of stability of the optimizer",
 }
@@ -55,7 +60,8 @@ def edge_of_stability(
         `loss`, `sharpness`, `relative_sharpness`, `preconditioned_sharpness`,
         `relative_preconditioned` (run, step); dimensionless. The last two are NaN
         without second moments (for sgd, for a recording without them) and before the
-        first update; what needs a learning rate is NaN if none was recorded.
+        first update; what needs a learning rate is NaN if none was recorded. The
+        attributes `limit_formula` and `limit_note` say which limits these are.
 
     Raises
     ------
@@ -82,21 +88,30 @@ def edge_of_stability(
         hessian = hessian_operator(model, 0, frame)
         scaled = hessian if rates.root is None else hessian.scaled(rates.root)
         sharpness = largest_eigenvalue(scaled)
+        relative = rates.plain.fraction(hessian, sharpness, rates.root)
         adam = preconditioned_operator(hessian, model, 0, frame)
-        preconditioned = np.nan if adam is None else largest_eigenvalue(adam)
+        preconditioned = fraction = np.nan
+        if adam is not None:
+            preconditioned = largest_eigenvalue(adam)
+            scale = preconditioner_scale(model, 0, frame)
+            fraction = rates.preconditioned.fraction(
+                hessian, preconditioned, rates.root, scale
+            )
         return {
             "loss": loss,
             "sharpness": sharpness,
-            "relative_sharpness": sharpness * rates.rate / 2,
+            "relative_sharpness": relative,
             "preconditioned_sharpness": preconditioned,
-            "relative_preconditioned": preconditioned / rates.limit,
+            "relative_preconditioned": fraction,
         }
 
-    return measure_frames(
-        with_moments(trajectory, frames),
+    selected = with_moments(trajectory, frames)
+    result = measure_frames(
+        selected,
         range(len(frames)),
         measure,
         _VARIABLES,
         functions=functions,
         before=before,
     )
+    return result.assign_attrs(limit_words(selected))

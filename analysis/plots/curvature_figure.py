@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.linearization.curvature_table import (
+    DECAY,
     finite_values_at,
     with_derived_variables,
 )
@@ -84,9 +85,11 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
         look: dict[str, Any] = {"s": 4, "color": colour_of(kind), "linewidths": 0}
         panel.scatter(places[visible], growth[visible], label=kind, **look)
     panel.set_yscale("symlog", linthresh=linear, linscale=1.0)
-    threshold = result.attrs["threshold"]
-    panel.axhline(-threshold, color=colour("muted"), linestyle="--", label="−2/lr")
-    limits = -3 * max(largest, threshold), 3 * largest
+    limit = result["limit"].isel(run=0)
+    formula = result.attrs["limit_formula"]
+    _draw_limit(panel, -limit, f"−({formula})" if DECAY in formula else f"−{formula}")
+    visible = limit.values[np.isfinite(limit.values)]
+    limits = -3 * max([largest, *visible]), 3 * largest
     label = f"growth rate\n(linear to {linear:g})"
     xlabel = time_label(result)
     panel.set(xlabel=xlabel, ylabel=label, xlim=step_limits(step), ylim=limits)
@@ -102,10 +105,20 @@ def _extremes(panel: Axes, result: xr.Dataset) -> None:
     plot_statistic(
         panel, growth.where(growth > 0), "growing", "fastest growth, of runs that grow"
     )
-    threshold = result.attrs["threshold"]
-    panel.axhline(threshold, color=colour("muted"), linestyle="--", label="2/lr")
-    what = "fastest modes against 2/lr"
+    formula = result.attrs["limit_formula"]
+    _draw_limit(panel, result["limit"].median("run"), formula)
+    what = f"fastest modes against {formula}"
     finish_panel(panel, result, what, "rate", log=True, columns=2)
+
+
+def _draw_limit(panel: Axes, limit: xr.DataArray, label: str) -> None:
+    """The limit of stability (step,), which changes with the learning rate."""
+    look: dict[str, Any] = {"color": colour("muted"), "linestyle": "--", "label": label}
+    values = np.unique(limit.values[np.isfinite(limit.values)])
+    if len(values) == 1:
+        panel.axhline(values[0], **look)
+    elif len(values):
+        panel.plot(limit["step"], limit, **look)
 
 
 def _growing(panel: Axes, result: xr.Dataset) -> None:

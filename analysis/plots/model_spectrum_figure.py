@@ -66,11 +66,11 @@ def _eigenvalues(panel: Axes, result: xr.Dataset) -> None:
 
 def _sharpness(panel: Axes, result: xr.Dataset) -> None:
     sharpness = result["sharpness"]
-    relative = result["relative_sharpness"]
+    formula = result.attrs["limit_formula"]
     plot_statistic(panel, sharpness, "decaying", "sharpness")
-    if relative.notnull().any():
-        plot_statistic(panel, sharpness / relative, "muted", "2/lr", band=False)
-    what = "largest eigenvalue against 2/lr"
+    if np.isfinite(result["limit"].values).any():
+        plot_statistic(panel, result["limit"], "muted", formula, band=False)
+    what = f"largest eigenvalue against {formula}"
     ylabel = "eigenvalue"
     finish_panel(panel, result, what, ylabel, log=True, columns=2)
 

@@ -1,15 +1,17 @@
-"""Second moments of the gradients of parameters, from the states of Adam and its
-relatives."""
+"""What limits of stability need of optimizers: their numbers, and the second moments of
+gradients, from the states of Adam and its relatives."""
 
 import collections
 import functools
+import inspect
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from dynamics.recording.quantities import trained_parameter
+from dynamics.recording.quantities import NUMBER_NAMES, trained_parameter
 from dynamics.settings import SettingsError
 
 
@@ -20,6 +22,41 @@ def acting_optimizer(optimizer: Any) -> Any:
         if isinstance(value, torch.optim.Optimizer) and value is not optimizer:
             return acting_optimizer(value)
     return optimizer
+
+
+def optimizer_numbers(optimizer: Any, group: int) -> tuple[float, ...]:
+    """The numbers `NUMBER_NAMES` of a parameter group."""
+    acting = acting_optimizer(optimizer)
+    entries = optimizer.param_groups[group]
+    numbers: dict[str, Any] = {}
+    optimizer_class: Any = type(acting)
+    kind = _kind_of(optimizer_class)
+    if kind is not None and not entries.get("maximize"):
+        decay = entries.get("weight_decay", 0.0)
+        of_adamw = isinstance(acting, torch.optim.AdamW)
+        decoupled = entries.get("decoupled_weight_decay", of_adamw)
+        numbers = {
+            "weight_decay": 0.0 if decoupled else decay,
+            "decoupled_weight_decay": decay if decoupled else 0.0,
+        }
+        if kind is torch.optim.SGD:
+            names = ("momentum", "nesterov", "dampening")
+            numbers |= {name: entries.get(name, 0.0) for name in names}
+        else:
+            numbers["beta1"] = entries["betas"][0]
+    return tuple(float(numbers.get(name, math.nan)) for name in NUMBER_NAMES)
+
+
+@functools.cache
+def _kind_of(optimizer: Any) -> Any:
+    """Of SGD and Adam, AdamW included, the one whose step a class has; None for others."""
+    kinds: tuple[Any, ...] = (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adam)
+    for kind in kinds:
+        # torch and its hooks wrap the method of a class when it is first used
+        steps = [inspect.unwrap(one.step) for one in (optimizer, kind)]
+        if issubclass(optimizer, kind) and steps[0] is steps[1]:
+            return kind
+    return None
 
 
 class MomentNames(NamedTuple):

@@ -25,6 +25,8 @@ from dynamics.recording.quantities import (
     LEARNING_RATE,
     LEARNING_RATES,
     MOMENT_UPDATES,
+    NUMBER_NAMES,
+    OPTIMIZER_NUMBERS,
     PARAMETER,
     SECOND_MOMENT,
     TRAINED,
@@ -269,6 +271,8 @@ def record(
             rates = functools.partial(training.learning_rates, trained)
             quantities |= recorded_weights(model, trained)
             quantities[LEARNING_RATES] = OwnQuantity(rates)
+            numbers = functools.partial(training.optimizer_numbers, trained)
+            quantities[OPTIMIZER_NUMBERS] = OwnQuantity(numbers)
         if moments:
             updates = functools.partial(second_moments.updates, trained)
             quantities[MOMENT_UPDATES] = OwnQuantity(updates)
@@ -310,6 +314,7 @@ def record(
         EMBEDDING_LAYER: _embedding_layer(model_layers, quantities.get("embedding")),
         **functions.attributes(modulus),
         TRAINED: json.dumps(trained),
+        **({OPTIMIZER_NUMBERS: json.dumps(NUMBER_NAMES)} if weights else {}),
         DEFINITIONS: json.dumps(definitions),
     }
     seeds = seeds_of(identity)

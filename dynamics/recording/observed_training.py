@@ -1,13 +1,15 @@
 """A training as a recording sees it, from one call of `Recording.step` to the next."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from dynamics.recording.moments import acting_optimizer
+from dynamics.recording.moments import acting_optimizer, optimizer_numbers
 from dynamics.recording.quantities import (
+    NUMBER_NAMES,
     Quantity,
     calls_user_code,
     named_tensors,
@@ -40,13 +42,18 @@ class ObservedTraining(Training):
         self.keep_settings()
 
     def keep_settings(self) -> None:
-        """Keep the present learning rates and the modes of the modules."""
+        """Keep the present numbers of the optimizers and the modes of the modules."""
         self.rates = [
             (group["params"], learning_rate(optimizer, index))
             for optimizer in self.optimizers
             for index, group in enumerate(optimizer.param_groups)
         ]
         """The parameters and the learning rate of each parameter group."""
+        self._numbers = [
+            (group["params"], optimizer_numbers(optimizer, index))
+            for optimizer in self.optimizers
+            for index, group in enumerate(optimizer.param_groups)
+        ]
         modules = [self.model]
         for module in modules:  # faster than model.modules()
             parts = module._modules.values()
@@ -143,3 +150,20 @@ class ObservedTraining(Training):
             by_parameter.get(id(trained_parameter(name, model)), 0.0) for name in names
         ]
         return torch.tensor(values, dtype=torch.float64)
+
+    def optimizer_numbers(
+        self, names: Sequence[str], model: torch.nn.Module
+    ) -> torch.Tensor:
+        """The numbers `NUMBER_NAMES` of the optimizers of the trained parameters of
+        these names at the latest call of `step`, (parameter, number) float64; NaN for
+        one that no optimizer has."""
+        by_parameter = {
+            id(parameter): numbers
+            for parameters, numbers in self._numbers
+            for parameter in parameters
+        }
+        none = (math.nan,) * len(NUMBER_NAMES)
+        values = [
+            by_parameter.get(id(trained_parameter(name, model)), none) for name in names
+        ]
+        return torch.tensor(values, dtype=torch.float64).reshape(len(names), len(none))

@@ -101,6 +101,22 @@ LEARNING_RATES, MOMENT_UPDATES = "learning_rates", "moment_updates"
 """Names of the learning rate of each trained parameter, and of the number of updates that
 its second moment has received, (run, step, parameter)."""
 
+OPTIMIZER_NUMBERS = "optimizer_numbers"
+"""Name of the numbers `NUMBER_NAMES` of the optimizer of each trained parameter, (run,
+step, parameter, number), and of the attribute with their names, as JSON."""
+
+NUMBER_NAMES = (
+    "momentum",
+    "nesterov",
+    "dampening",
+    "beta1",
+    "weight_decay",
+    "decoupled_weight_decay",
+)
+"""The numbers of SGD, Adam and AdamW of torch on which their stability depends. Weight
+decay is either added to the gradient or decoupled from it. NaN: numbers that an
+optimizer does not have, and those of other optimizers."""
+
 TRAINED = "trained_parameters"
 """Attribute of a trajectory: the names of the trained parameters in the order of these
 variables, as JSON."""

@@ -1,6 +1,8 @@
 """Numbers of recorded models that depend on how the model is trained and recorded:
 several parameter groups, pretraining, tied weights, frames that were left out."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -174,3 +176,89 @@ def test_lags_are_times_whatever_the_spacing_of_frames(stairs, spacing):
     middle = np.interp(drop.middle, np.arange(len(steps)), steps)
     assert lag == pytest.approx(steps[peaks.frame[0]] - middle)
     assert 15 < lag < 80
+
+
+def recorded_edge(optimizer_of, change=lambda optimizer, step: None, frames=(2,)):
+    model = Groups()
+    optimizer = optimizer_of(model)
+    options = {"weights": True, "overwrite": True}
+    with dynamics.record(model, optimizer, "numbers.nc", **options) as recording:
+
+        def step(loss):
+            change(optimizer, recording.norms.updates)
+            recording.step(loss=loss)
+
+        train(model, optimizer, 2, step)
+    trajectory = dynamics.open_trajectory("numbers.nc").load()
+    result = loss_geometry.edge_of_stability(trajectory, list(frames), QUADRATIC)
+    return trajectory, result
+
+
+def test_momentum_that_changes_is_that_of_each_frame():
+    def cycle(optimizer, step):
+        optimizer.param_groups[0]["momentum"] = 0.9 - 0.2 * step
+
+    trajectory, result = recorded_edge(
+        lambda model: torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9),
+        cycle,
+        (0, 1, 2),
+    )
+    limits = 2 * (1 + np.array([0.9, 0.7, 0.5])) / 0.01
+    np.testing.assert_allclose(result["relative_sharpness"][0], 4 / limits, rtol=1e-4)
+    assert "β = 0.5 to 0.9" in result.attrs["limit_note"]
+    names = json.loads(trajectory.attrs["optimizer_numbers"])
+    momenta = trajectory["optimizer_numbers"][0, :, :, names.index("momentum")]
+    np.testing.assert_allclose(momenta, np.transpose([[0.9, 0.7, 0.5]] * 2))
+
+
+def test_files_without_the_numbers_have_the_limit_of_gradient_descent():
+    trajectory, known = recorded_edge(
+        lambda model: torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    )
+    assert known["relative_sharpness"].item() == pytest.approx(0.04 / 3.8, rel=1e-4)
+    old = trajectory.drop_vars("optimizer_numbers")
+    del old.attrs["optimizer_numbers"]
+    result = loss_geometry.edge_of_stability(old, [2], QUADRATIC)
+    assert result["relative_sharpness"].item() == pytest.approx(0.02, rel=1e-4)
+    assert result.attrs["limit_formula"] == "2/lr"
+    assert "does not have momentum and weight decay" in result.attrs["limit_note"]
+
+
+class Halved(torch.optim.SGD):
+    """A step of its own."""
+
+    def step(self, closure=None):
+        super().step()
+        super().step()
+
+
+@pytest.mark.parametrize(
+    ("kind", "note"),
+    [
+        (torch.optim.Adagrad, "for Adagrad only a scale"),
+        (Halved, "for Halved only a scale"),
+        (torch.optim.AdamW, "for AdamW only a scale"),
+        (torch.optim.SGD, "2/lr is the limit of gradient descent."),
+    ],
+)
+def test_other_optimizers_are_compared_with_gradient_descent(kind, note):
+    _, result = recorded_edge(lambda model: kind(model.parameters(), lr=0.01))
+    assert result["relative_sharpness"].item() == pytest.approx(0.02, rel=1e-4)
+    assert note in result.attrs["limit_note"]
+
+
+def test_momentum_of_one_group_is_named():
+    def groups(model):
+        return torch.optim.SGD(
+            [
+                {"params": [model.a], "momentum": 0.5, "weight_decay": 1.0},
+                {"params": [model.b]},
+            ],
+            lr=0.01,
+        )
+
+    _, result = recorded_edge(groups)
+    expected = max(3 * 0.01 / 3, 4 * 0.01 / 2)
+    assert result["relative_sharpness"].item() == pytest.approx(expected, rel=1e-4)
+    assert "β = 0 to 0.5" in result.attrs["limit_note"]
+    assert result.attrs["limit_formula"] == "2(1+β)/lr − w"

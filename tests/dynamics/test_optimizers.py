@@ -308,6 +308,12 @@ def test_a_wrong_preconditioner_is_refused_in_one_line(part, function):
         register_optimizer(optimizer)
 
 
+def test_a_wrong_limit_is_refused_in_one_line():
+    optimizer = dataclasses.replace(ADAM, name="wrong", limit=lambda lr: -lr / 0)
+    with pytest.raises(SettingsError, match="limit of wrong: found ZeroDivisionError"):
+        register_optimizer(optimizer)
+
+
 def test_a_changed_optimizer_is_named_as_such():
     register_optimizer(Optimizer("changes", too_few_moments))
     settings = dataclasses.replace(SMALL, optimizer="changes", weight_decay=0.0)

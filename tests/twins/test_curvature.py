@@ -170,7 +170,7 @@ def check_curvature_rows(result):
             ("largest_growth", here["growth_rate"].values[valid].max(axis=1)),
         ):
             row_has("curvature", row, name, intervals.median(values))
-        above = here["sharpness"].values[valid] > result.attrs["threshold"]
+        above = here["sharpness"].values[valid] > here["limit"].values[valid]
         for name, values in (
             ("above_threshold", above),
             ("stable", kinds == 0),
@@ -290,21 +290,26 @@ def test_edge_of_stability(tokens, optimizer, seed):
                 largest = np.linalg.eigvalsh(hessian)[-1]
                 same("edge", here["loss"], modular_loss(weights, pairs, tokens), 1e-6)
                 same("edge", here["sharpness"], largest, 1e-6)
-                same("edge", here["relative_sharpness"], largest * s.lr / 2, 1e-6)
-                value = limit = math.nan
+                added = s.weight_decay if optimizer != "adamw" else 0.0
+                over = largest + (added if optimizer == "sgd" else 0.0)
+                same("edge", here["relative_sharpness"], over * s.lr / 2, 1e-6)
+                value = shifted = limit = math.nan
                 if t and optimizer != "sgd":
                     corrected = moments / (1 - s.beta2**t)
                     p = (1 - s.beta1**t) * (np.sqrt(corrected) + 1e-8)
                     root = 1 / np.sqrt(p)
                     value = np.linalg.eigvalsh(root[:, None] * hessian * root)[-1]
-                    limit = 2 * (1 + s.beta1) / ((1 - s.beta1) * s.lr)
+                    whole = hessian + added * np.eye(len(hessian))
+                    shifted = np.linalg.eigvalsh(root[:, None] * whole * root)[-1]
+                    shrink = s.lr * s.weight_decay if optimizer == "adamw" else 0.0
+                    limit = (2 - shrink) * (1 + s.beta1) / ((1 - s.beta1) * s.lr)
                 same(
                     "edge",
                     here["preconditioned_sharpness"] / value,
                     value / value,
                     1e-4,
                 )
-                same("edge", here["relative_preconditioned"], value / limit, 1e-4)
+                same("edge", here["relative_preconditioned"], shifted / limit, 1e-4)
             g = modular_gradient(weights, pairs, tokens)
             if optimizer == "adam":  # its weight decay is part of the gradient
                 g = g + s.weight_decay * flat(weights)

@@ -136,7 +136,8 @@ def test_all_systems_have_the_same_variables(system):
         assert growth.shape[-1] == result.attrs["parameters"]
         assert_allclose(-growth.sum(axis=-1), result["trace"], rtol=1e-9)
     assert_allclose(result["sharpness"], -growth[..., -1])
-    assert result.attrs["threshold"] == pytest.approx(2 / SYSTEMS[system].time_step)
+    assert_allclose(result["limit"], 2 / SYSTEMS[system].time_step)
+    assert result.attrs["limit_formula"] == "2/lr"
     modes = sorted_eigenmodes(growth + 1j * rotation)
     assert_array_equal(result["growing_modes"], eigenmodes.count_growing(modes))
     assert_array_equal(result["kind"], stability_kinds(modes))
@@ -227,7 +228,7 @@ def test_the_command_prints_writes_and_draws(system, trajectories, output_of, tm
         == result["growing_modes"].values[:, 1].min()
     )  # of seven
     assert float(table[1]["above_threshold"]) == pytest.approx(
-        (sharpness > result.attrs["threshold"]).mean()
+        (sharpness > result["limit"].values[:, 1]).mean()
     )
     if system != "particles":
         assert float(table[1]["lowest_share"]) == pytest.approx(

@@ -63,19 +63,44 @@ def test_sharpness_is_that_of_dense_matrices(trained):
         assert at["sharpness"] == pytest.approx(plain, rel=1e-4)
         assert at["relative_sharpness"] == pytest.approx(plain * settings.lr / 2, 1e-4)
         assert at["preconditioned_sharpness"] == pytest.approx(scaled, rel=1e-4)
-        limit = 2 * 1.9 / (0.1 * settings.lr)
+        decay = settings.weight_decay if settings.optimizer == "adamw" else 0.0
+        limit = (2 - settings.lr * decay) * 1.9 / (0.1 * settings.lr)
         assert at["relative_preconditioned"] == pytest.approx(scaled / limit, rel=1e-4)
     assert result["preconditioned_sharpness"].isel(step=0).isnull().all()
 
 
 def test_gradient_descent_has_the_plain_limit_alone():
-    settings = ModularSettings(n=5, hidden=6, optimizer="sgd", lr=0.1)
+    settings = ModularSettings(n=5, hidden=6, optimizer="sgd", lr=0.1, weight_decay=0.0)
     trained = dynamics.simulate(settings, runs=1, steps=20)
     result = edge_of_stability(trained, [-1])
     assert result["relative_sharpness"].item() == pytest.approx(
         0.05 * result["sharpness"].item()
     )
     assert result["relative_preconditioned"].isnull().all()
+
+
+def test_momentum_and_weight_decay_have_their_limit():
+    settings = ModularSettings(
+        n=5,
+        hidden=6,
+        optimizer="sgd",
+        lr=0.1,
+        momentum=0.9,
+        weight_decay=0.5,
+        decay_of=("embedding=0",),
+    )
+    trained = dynamics.simulate(settings, runs=1, steps=20)
+    result = edge_of_stability(trained, [-1])
+    model = training_model(trained, 0)
+    last = trained.sizes["step"] - 1
+    hessian = torch.func.hessian(model.losses(0, last)[0])(model.row(0, last)).numpy()
+    decays = [0.0 if name == "embedding" else 0.5 for name in model.shapes]
+    hessian += np.diag(np.repeat(decays, model.lengths))
+    expected = np.linalg.eigvalsh(hessian)[-1] * 0.1 / (2 * 1.9)
+    assert result["relative_sharpness"].item() == pytest.approx(expected, rel=1e-4)
+    assert result.attrs["limit_formula"] == "2(1+β)/lr − w"
+    assert "β = 0.9" in result.attrs["limit_note"]
+    assert "w = 0 to 0.5" in result.attrs["limit_note"]
 
 
 CHAINS = ChainOptions(chains=2, draws=4, burn_in=0)
