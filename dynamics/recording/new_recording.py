@@ -282,6 +282,10 @@ def record(
                     raise SettingsError("moments", found, "real parameters")
                 moment = functools.partial(second_moments.of, name)
                 quantities[f"{SECOND_MOMENT}{name}"] = OwnQuantity(moment)
+        for name, quantity in (variables or {}).items():
+            if quantities[name] is not quantity:
+                allowed = "a name that the file does not use otherwise"
+                raise SettingsError("name of a variable", name, allowed)
         if model_file is not None:
             _check_functions(functions, model, quantities, modulus)
     parameters = list(model_layers.recorded_parameters().values())

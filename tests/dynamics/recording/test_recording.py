@@ -1128,3 +1128,14 @@ def test_a_scripted_model_is_recorded(path):
     with dynamics.open_trajectory(path) as trajectory:
         last = trajectory["parameter.0.weight"][0, -1]
         assert_array_equal(last, model.state_dict()["0.weight"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["learning_rates", "moment_updates", "optimizer_numbers", "parameter.out.bias"],
+)
+def test_no_variable_of_the_user_is_replaced(path, name):
+    model, optimizer, _ = create_training()
+    options = {"weights": True, "moments": True, "variables": {name: "out.bias"}}
+    with pytest.raises(SettingsError, match=f"name of a variable: found {name}"):
+        dynamics.record(model, optimizer, path, **options)
