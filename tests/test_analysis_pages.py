@@ -101,7 +101,8 @@ def test_pictures_are_drawn_again(monkeypatch, tmp_path, capsys):
     (tmp_path / "pictures").mkdir()
     (tmp_path / "gallery.md").write_text(gallery)
     monkeypatch.setattr(make_pictures, "DOCS", tmp_path)
-    make_pictures.main(["b"])
+    with pytest.raises(SystemExit, match=r"no picture of the gallery: \['b'\]"):
+        make_pictures.main(["b", "a.png"])
     assert not (tmp_path / "pictures" / "a.png").exists()
     make_pictures.main([])
     assert "not drawn" in capsys.readouterr().out

@@ -199,7 +199,7 @@ MINI_BATCH = Claim(
 THREE_DIMENSIONS = Claim(
     "VC.figure18.three-dimensions",
     "appendix A.3, figures 18 and 19",
-    "the loss drops and spikes occur in tandem with high gradient norms for each layer",
+    "occur in tandem with high gradient norms for each layer",
     "With three dimensions, too, drops and spikes of the loss have a peak of the gradient"
     " norm more often than by chance.",
     (

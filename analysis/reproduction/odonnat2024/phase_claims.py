@@ -241,9 +241,12 @@ def smaller_speed_up(evidence: xr.Dataset) -> Estimate:
     phases = "second", "first"
     second, first = (speed_factors(evidence, phase, MLP_VARIABLES) for phase in phases)
     ratio = estimates.paired_ratio(second, first, "runs with two drops")
-    means = [speed_up(evidence, phase, MLP_VARIABLES) for phase in phases]
-    note = " against ".join(f"{item.value:.0f}%" for item in means)
-    return estimates.percent_change(ratio)._replace(note=f"they get faster by {note}")
+    change = estimates.percent_change(ratio)
+    means = [speed_up(evidence, phase, MLP_VARIABLES).value for phase in phases]
+    if not np.isfinite(means).all():
+        return change
+    note = " against ".join(f"{value:.0f}%" for value in means)
+    return change._replace(note=f"they get faster by {note}")
 
 
 FIRST_DROP = Claim(

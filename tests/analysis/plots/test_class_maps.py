@@ -168,7 +168,8 @@ def test_six_runs_are_shown_and_named_by_seed():
         f"seed {seed}" for seed in range(5, 11)
     ]
     assert names.count("class map, correct:") == 6
-    assert "6 of 7 runs" in [text.get_text() for text in figure.texts]
+    notes = [text.get_text() for text in figure.texts]
+    assert "6 of 7 runs; lines join tokens i and i + 1" in notes
     assert figure.axes[-1].get_title().startswith("7 runs")
 
 

@@ -60,6 +60,7 @@ def test_the_legend_of_events_names_those_that_occur(in_batches):
         f"initial {kind}" if first else words.get(kind, kind)
         for kind, first in zip(kinds, initial, strict=True)
     ]
+    names += [f"middle of a {kind}" for kind in kinds]
     (legend,) = figure.legends
     named = {text.get_text() for text in legend.get_texts()}
     assert named <= set(names)

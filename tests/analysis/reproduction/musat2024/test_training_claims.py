@@ -103,7 +103,7 @@ def test_changes_of_clustering_and_of_alignment_are_sums_of_two_fields():
     )
     numbers = judged("CA.s7.forces", evidence)
     mean = run.mean()
-    expected = [3 * mean, 12 * mean, 30 * mean, 120 * mean]
+    expected = [3 * mean, 12 * mean, 3 * mean, 12 * mean, 30 * mean, 120 * mean]
     assert [number.estimate.value for number in numbers] == pytest.approx(expected)
 
 

@@ -37,7 +37,8 @@ def test_peaks_beyond_chance_have_an_interval_over_runs():
     assert estimate.interval.low == pytest.approx(62.5 - half, abs=0.01)
     evidence["matched"].loc[{"layer": "query"}] -= 2
     assert norms.excess_peaks(evidence, norms.MINI, norms.DROP).value == 62.5
-    layers = norms.excess_peaks(evidence, norms.MINI, norms.DROP, whole=False)
+    names = norms.single_layers(evidence)
+    layers = norms.excess_peaks(evidence, norms.MINI, norms.DROP, names)
     assert layers.value == pytest.approx(62.5 - 25)
 
 
