@@ -6,6 +6,7 @@ import time
 import pytest
 
 from tests.browser import change_colour_scheme, open_page, serve
+from tests.contrast import contrast
 
 PHONE = {"width": 390, "height": 844}
 WIDTHS = (390, 900, 1440)
@@ -121,13 +122,9 @@ def test_marks_of_all_hues_contrast_with_white_and_black(explorer, chromium_page
     assert len({tuple(colour) for colour in colours}) == 60
     for *rgb, opacity in colours:
         assert opacity == 255
-        linear = [
-            value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
-            for value in (channel / 255 for channel in rgb)
-        ]
-        luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-        assert 1.05 / (luminance + 0.05) > 3
-        assert (luminance + 0.05) / 0.05 > 3
+        colour = [channel / 255 for channel in rgb]
+        assert contrast(colour, (1, 1, 1)) > 3
+        assert contrast(colour, (0, 0, 0)) > 3
 
 
 def test_a_page_that_is_closed_during_frames_leaves_no_traceback(chromium):

@@ -19,6 +19,7 @@ from analysis.panels.colours import (
 from analysis.panels.probe_sequences import make_probe_sequences
 from analysis.panels.style import STYLES, style_in_use
 from dynamics.settings import SparseSettings
+from tests.contrast import contrast, linear_rgb
 
 READERS = {
     "all": np.eye(3),
@@ -40,14 +41,10 @@ READERS = {
 }
 """What linear sRGB becomes for readers with all cones, or without one kind."""
 
-LUMINANCE = (0.2126, 0.7152, 0.0722)
-"""Weights of linear sRGB in the luminance, from which WCAG computes contrasts."""
-
 
 def seen(rgb, reader):
     """Colours (colour, rgb) in Oklab as a reader sees them."""
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    linear = (linear @ np.transpose(READERS[reader])).clip(0, 1)
+    linear = (linear_rgb(rgb) @ np.transpose(READERS[reader])).clip(0, 1)
     return to_oklab(
         np.where(
             linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055
@@ -142,11 +139,7 @@ def test_meanings_that_occur_together_have_distinct_colours(reader, name):
                 for item in ("background", "ink", "muted", *named)
             ]
         )
-        bright = (
-            np.where(text <= 0.04045, text / 12.92, ((text + 0.055) / 1.055) ** 2.4)
-            @ LUMINANCE
-        ) + 0.05
-        assert np.maximum(bright[1:] / bright[0], bright[0] / bright[1:]).min() > 2.99
+        assert contrast(text[1:], text[0]).min() > 2.99
 
 
 @pytest.mark.parametrize("name", STYLES)

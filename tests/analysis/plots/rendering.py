@@ -19,9 +19,10 @@ from matplotlib.transforms import Bbox
 
 from analysis.panels.colours import colour
 from analysis.panels.style import STYLES, current_style
+from tests.contrast import contrast
 
 USUAL_LOOKS = {"-", "None", "none", "", " ", None, "o"}
-"""Line styles and markers that do not tell what a line is."""
+"""Line styles and markers that many lines have, so that they do not identify a line."""
 PAPER = STYLES["paper"].width
 TOLERANCE = 1.0
 """Pixels by which boxes may overlap or lie outside."""
@@ -108,9 +109,9 @@ def _faults_of_legends(figure: Figure) -> Iterator[str]:
             if not (looks & drawn or _is_of_any_colour(handle)):
                 yield f"legend of what is not drawn: {text.get_text()}"
             if isinstance(handle, Line2D) and (handle.get_alpha() or 1) == 1:
-                contrast = _contrast(handle.get_color(), figure.get_facecolor())
-                if contrast < CONTRAST:
-                    yield f"contrast {contrast:.1f}: {text.get_text()}"
+                both = to_rgb(handle.get_color()), to_rgb(figure.get_facecolor())
+                if contrast(*both) < CONTRAST:
+                    yield f"contrast {contrast(*both):.1f}: {text.get_text()}"
 
 
 def _is_of_any_colour(handle: Any) -> bool:
@@ -146,15 +147,6 @@ def _looks(artist: Any) -> set[Any]:
         return {to_hex(artist.get_facecolor()), to_hex(artist.get_edgecolor())}
     parts = getattr(artist, "get_children", list)()
     return set().union(*(_looks(part) for part in parts))
-
-
-def _contrast(of: Any, background: Any) -> float:
-    """The contrast of two colours as in the Web Content Accessibility Guidelines, 1 to
-    21."""
-    rgb = np.array([to_rgb(of), to_rgb(background)])
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    dark, light = np.sort(linear @ [0.2126, 0.7152, 0.0722])
-    return (light + 0.05) / (dark + 0.05)
 
 
 def _covered_data(axes: Axes) -> Iterator[str]:
