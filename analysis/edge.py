@@ -30,7 +30,7 @@ HEADINGS = {
     "preconditioned_sharpness": "preconditioned",
     "relative_preconditioned": "over its limit",
 }
-"""Headings of the table; that of the limit has its formula."""
+"""Headings of the table. The empty one is replaced by the formula of the limit."""
 LEGEND = """
 Medians of the runs, with 95% intervals of several. Sharpness: largest eigenvalue of the
 Hessian of the training loss. An optimizer is unstable where it is above its limit, one

@@ -52,11 +52,11 @@ from dynamics.trajectory.schema import read_settings
 
 
 class StabilityLimit(NamedTuple):
-    """The limit of stability of the update of each parameter."""
+    """The eigenvalues above which the updates of single parameters are unstable."""
 
     inverse: np.ndarray
-    """One over the eigenvalue above which the update of a parameter is unstable,
-    (parameter,): 0 without an update, NaN if the learning rate is not known."""
+    """The inverse of this eigenvalue for each parameter, (parameter,): 0 for one that
+    is not updated, NaN if the learning rate is not known."""
     decay: np.ndarray
     """Weight decay that is added to the gradient, and so to the Hessian, (parameter,)."""
 
@@ -269,7 +269,8 @@ def _words_of_network(settings: Any) -> dict[str, str]:
 
 
 def _words_of_numbers(numbers: Mapping[str, np.ndarray], name: str) -> dict[str, str]:
-    """The words for numbers (place,) of an optimizer of this name."""
+    """The attributes of `limit_words` for the numbers of an optimizer of this name, by
+    their names, (value,) each; NaN for a number that the optimizer does not have."""
     known = ~np.isnan(numbers["momentum"])
     of_adam = ~np.isnan(numbers["beta1"])
     sentences = []

@@ -65,9 +65,13 @@ def norm_ratio(embedding: np.ndarray) -> np.ndarray:
     >>> float(norm_ratio(np.array([[1.0, 0.0], [0.0, 2.0]])))
     2.0
     """
-    norms = np.linalg.norm(rescale_by_power_of_two(check_embedding(embedding)), axis=-1)
-    smallest, largest = norms.min(axis=-1), norms.max(axis=-1)
-    return ratio(largest, smallest, np.inf)
+    x = rescale_by_power_of_two(check_embedding(embedding))
+    return _largest_over_smallest(np.linalg.norm(x, axis=-1))
+
+
+def _largest_over_smallest(norms: np.ndarray) -> np.ndarray:
+    """The ratio of norms (..., token): (...)."""
+    return ratio(norms.max(axis=-1), norms.min(axis=-1), np.inf)
 
 
 def is_circle(embedding: np.ndarray) -> np.ndarray:
@@ -98,12 +102,12 @@ def is_circle(embedding: np.ndarray) -> np.ndarray:
     array([ True, False, False])
     """
     x = rescale_by_power_of_two(check_embedding(embedding))
-    result = np.atleast_1d(norm_ratio(x) < CIRCLE_RATIO)
-    round_ones = np.reshape(x, (-1, *x.shape[-2:]))[result.ravel()]
-    mean_norm = np.linalg.norm(round_ones, axis=-1).mean(axis=-1)
-    is_inside = np.linalg.norm(round_ones.mean(axis=-2), axis=-1) <= (
-        LARGEST_SHIFT * mean_norm
-    )
+    norms = np.linalg.norm(x, axis=-1)
+    result = np.atleast_1d(_largest_over_smallest(norms) < CIRCLE_RATIO)
+    round_ones = x[None][result] if x.ndim == 2 else x[result]
+    shift = np.linalg.norm(round_ones.mean(axis=-2), axis=-1)
+    mean_norm = np.atleast_1d(norms.mean(axis=-1))[result]
+    is_inside = shift <= LARGEST_SHIFT * mean_norm
     squares = np.linalg.svd(round_ones, compute_uv=False) ** 2
     is_flat = squares[:, :2].sum(axis=1) >= PLANE_FRACTION * squares.sum(axis=1)
     result[result] = is_inside & is_flat

@@ -66,8 +66,8 @@ def collect_checkpoints(
         Other tensors, by their names in the trajectory. Integers are recorded as they
         are, without the scales of a quantized model.
     weights : bool
-        Take all floating-point tensors too, and no integers, as variables named ``parameter.NAME``. The
-        running means and variances of normalisation layers are named ``buffer.NAME``; a
+        Take all floating-point tensors too, and no integers, as variables named
+        ``parameter.NAME``. The running means and variances of normalisation layers are named ``buffer.NAME``; a
         state dict does not tell other buffers from parameters. A tensor that has several
         names, such as an embedding that is also the last layer, is taken once, by its
         first name; functions of a model get it by all of them.

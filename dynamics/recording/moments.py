@@ -52,7 +52,7 @@ def _kind_of(optimizer: Any) -> Any:
     """Of SGD and Adam, AdamW included, the one whose step a class has; None for others."""
     kinds: tuple[Any, ...] = (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adam)
     for kind in kinds:
-        # torch and its hooks wrap the method of a class when it is first used
+        # torch replaces the method `step` of a class by a function that calls it
         steps = [inspect.unwrap(one.step) for one in (optimizer, kind)]
         if issubclass(optimizer, kind) and steps[0] is steps[1]:
             return kind

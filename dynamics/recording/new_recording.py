@@ -271,6 +271,8 @@ def record(
             rates = functools.partial(training.learning_rates, trained)
             quantities |= recorded_weights(model, trained)
             quantities[LEARNING_RATES] = OwnQuantity(rates)
+            training.keeps_numbers = True
+            training.keep_settings()
             numbers = functools.partial(training.optimizer_numbers, trained)
             quantities[OPTIMIZER_NUMBERS] = OwnQuantity(numbers)
         if moments:

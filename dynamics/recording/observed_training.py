@@ -39,21 +39,25 @@ class ObservedTraining(Training):
         self._other_marks = TensorMarks()
         self.running: list[Any] = []
         """Steps of optimizers and functions of the user that are running."""
+        self.keeps_numbers = False
+        """Whether the numbers of the optimizers are recorded."""
         self.keep_settings()
 
     def keep_settings(self) -> None:
-        """Keep the present numbers of the optimizers and the modes of the modules."""
+        """Keep the learning rates that the optimizers have now, the modes of the modules,
+        and if they are recorded the optimizers' other numbers."""
         self.rates = [
             (group["params"], learning_rate(optimizer, index))
             for optimizer in self.optimizers
             for index, group in enumerate(optimizer.param_groups)
         ]
         """The parameters and the learning rate of each parameter group."""
-        self._numbers = [
-            (group["params"], optimizer_numbers(optimizer, index))
-            for optimizer in self.optimizers
-            for index, group in enumerate(optimizer.param_groups)
-        ]
+        if self.keeps_numbers:
+            self._numbers = [
+                (group["params"], optimizer_numbers(optimizer, index))
+                for optimizer in self.optimizers
+                for index, group in enumerate(optimizer.param_groups)
+            ]
         modules = [self.model]
         for module in modules:  # faster than model.modules()
             parts = module._modules.values()

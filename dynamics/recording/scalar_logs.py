@@ -54,7 +54,7 @@ MISSING = {"", "na", "n/a", "#n/a", "<na>", "null", "none"}
 """Cells without a value, in lower case. NaN is a value."""
 
 LEFT_OUT = "left out"
-"""What is printed for a scalar that is not used."""
+"""Words that the command prints beside a column that it does not use."""
 
 NO_SCALARS = {
     *RESERVED_NAMES,
