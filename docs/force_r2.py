@@ -41,7 +41,7 @@ def draw_figure(table: pd.DataFrame) -> Figure:
     for axes in panels[:, 0]:
         axes.set_yticks(list(places.values()), labels)
     first.invert_yaxis()
-    first.set_xlim(-0.02, 0.75)
+    first.set_xlim((table["r2"] - table["half"]).min() - 0.02, 0.75)
     for axes in panels[1]:
         axes.set_xlabel("R²")
     draw_legend(figure)
@@ -64,7 +64,9 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, places: dict) -> None:
             **options,
         )
         label = f"{law}, tokens renamed"
-        axes.plot(of_law["renamed_r2"], y, "o", mfc="none", label=label, **options)
+        axes.plot(
+            of_law["renamed_r2"], y, "o", mfc="none", label=label, zorder=3, **options
+        )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from matplotlib.colors import to_hex, to_rgba_array
 from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
 from analysis.explorer.theme import FACE, script, style_sheet
 from analysis.panels.colours import (
-    BAND_OPACITY,
+    band_opacity,
     colour,
     sequential_colours,
     text_colours,
@@ -400,7 +400,7 @@ def _add_curves(
     add_hover(plot, lines, words, across=True)
     for begin, end, of, _ in panel.spans:
         band = {"left": begin, "right": end, "fill_color": of, "line_color": None}
-        plot.add_layout(models.BoxAnnotation(fill_alpha=BAND_OPACITY, **band))
+        plot.add_layout(models.BoxAnnotation(fill_alpha=band_opacity(), **band))
     _add_event_marks(plot, panel, scene)
     cursor = models.ColumnDataSource({"x": np.array([at], np.float32)})
     plot.vspan(

@@ -35,9 +35,9 @@ _COLOURS = {
     "spike": ("#cc0030", "#ff9b9d"),
     "rise": ("#845490", "#b4729b"),
     "escape": ("#54300c", "#ffdb7b"),
-    "memorisation": ("#3a86ff", "#98c2ff"),
-    "circuit formation": ("#ffb000", "#ffcf55"),
-    "cleanup": ("#404040", "#c5f0e6"),
+    "memorisation": ("#a58ce8", "#905098"),
+    "circuit formation": ("#ffb000", "#e88800"),
+    "cleanup": ("#404040", "#959595"),
     "decision": ("#783090", "#c492e1"),
     "first": ("#186cb4", "#5199ff"),
     "second": ("#d86c30", "#ff9e7d"),
@@ -54,8 +54,11 @@ as no system has both."""
 PHASES = ("memorisation", "circuit formation", "cleanup")
 """Phases of grokking, which are meanings of colours."""
 
-BAND_OPACITY = 0.35
-"""Opacity of bands behind curves, which show drops and phases."""
+_BAND_OPACITIES = (0.35, 0.25)
+"""On white and on a dark background, where curves contrast less with more opaque bands."""
+
+_INTERVAL_OPACITIES = (0.2, 0.32)
+"""On white and on a dark background."""
 
 _CLASSES = (
     (
@@ -96,6 +99,16 @@ _LIGHT = 0.62
 
 _TEXT_ON_LIGHT = 0.1
 """Grey of that text."""
+
+
+def interval_opacity() -> float:
+    """Opacity of the areas between two curves: intervals and quartiles."""
+    return _INTERVAL_OPACITIES[current_style().dark]
+
+
+def band_opacity() -> float:
+    """Opacity of bands behind curves, which show drops and phases."""
+    return _BAND_OPACITIES[current_style().dark]
 
 
 def class_colours(n: int) -> np.ndarray:

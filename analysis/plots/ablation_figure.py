@@ -132,7 +132,7 @@ def _plot_means(axes: Axes, points: pd.DataFrame) -> None:
         mean - deviation,
         mean + deviation,
         color=accuracy,
-        alpha=0.18,
+        alpha=colours.interval_opacity(),
         linewidth=0,
         label="± standard deviation (VC's band)",
     )
@@ -145,7 +145,7 @@ def _plot_means(axes: Axes, points: pd.DataFrame) -> None:
         (mean - deviation)[alone],
         (mean + deviation)[alone],
         color=accuracy,
-        alpha=0.18,
+        alpha=colours.interval_opacity(),
         linewidth=8,
     )
     axes.plot(

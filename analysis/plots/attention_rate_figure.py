@@ -71,7 +71,7 @@ def _plot_networks(panel: Axes, values: xr.DataArray) -> None:
         by_rate.values.ravel(),
         ".",
         color=colours.colour("network"),
-        alpha=0.35,
+        alpha=0.6,
         label="a network",
         zorder=2,
     )
@@ -95,7 +95,7 @@ def _plot_means(
         marker="o",
         linestyle="none",
         capsize=3,
-        label="mean of a fifth, 95% interval",
+        label="mean in a range of ZL, 95%",
         zorder=3,
     )
 

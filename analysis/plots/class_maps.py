@@ -275,7 +275,7 @@ def _draw_class_numbers(
             x, y = MAP_REACH * (2 * np.array([column, row]) + 1 - side) / side
             number = str(classes[row, column])
             axes.text(
-                x, y, number, ha="center", va="center", color=colour("muted"), zorder=1
+                x, y, number, ha="center", va="center", color=colour("ink"), zorder=1
             )
 
 

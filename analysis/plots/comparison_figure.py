@@ -205,7 +205,12 @@ def _plot_curve(
             np.nanmax(middle) if relative and np.nanmax(middle, initial=0) > 0 else 1.0
         )
         panel.fill_between(
-            time, low / unit, high / unit, color=colour, alpha=0.2, linewidth=0
+            time,
+            low / unit,
+            high / unit,
+            color=colour,
+            alpha=colours.interval_opacity(),
+            linewidth=0,
         )
         panel.plot(time, middle / unit, color=colour)
     positive = np.nan_to_num(result[name].values) > 0

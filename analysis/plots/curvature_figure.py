@@ -21,7 +21,12 @@ from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILI
 from analysis.output.counts import count_of
 from analysis.panels import colours
 from analysis.panels.colours import colour
-from analysis.plots.curves import in_units_of_time, log_limits, time_label
+from analysis.plots.curves import (
+    in_units_of_time,
+    layer_looks,
+    log_limits,
+    time_label,
+)
 from analysis.plots.figure_files import annotate_panel, in_style, new_panels
 from analysis.statistics.intervals import (
     Interval,
@@ -169,11 +174,10 @@ def _movement(panel: Axes, result: xr.Dataset) -> None:
 def _layers(panel: Axes, result: xr.Dataset) -> None:
     """The highest eigenvalue of each layer's block."""
     highest = result["layer_highest"]
-    names = colours.layer_labels(result["layer"].values.tolist())
-    inks = colours.series_colours(len(names))
-    for place, (name, ink) in enumerate(zip(names, inks, strict=True)):
+    looks = layer_looks(colours.layer_labels(result["layer"].values.tolist()))
+    for place, look in enumerate(looks):
         intervals = intervals_of_frames(highest.isel(layer=place), median_interval)
-        _draw(panel, result["step"].values, intervals, ink, name, band=False)
+        _draw(panel, result["step"].values, intervals, band=False, **look)
     has_values = highest.notnull().any() or result["sharpness"].isnull().all()
     if not has_values:
         annotate_panel(panel, "requires the whole Hessian")
@@ -294,15 +298,19 @@ def _draw(
     panel: Axes,
     step: np.ndarray,
     intervals: list[Interval],
-    ink: str,
+    color: Any,
     label: str,
     band: bool = True,
+    linestyle: str = "-",
 ) -> None:
     value, low, high = np.array(intervals).T
-    look = {"marker": "o"} if len(step) <= _MOST_MARKERS else {"linewidth": 0.6}
-    panel.plot(step, value, color=ink, label=label, **look)
+    look: dict[str, Any] = (
+        {"marker": "o"} if len(step) <= _MOST_MARKERS else {"linewidth": 0.6}
+    )
+    panel.plot(step, value, linestyle, color=color, label=label, **look)
     if band and np.isfinite(low).any():
-        panel.fill_between(step, low, high, color=ink, alpha=0.22, linewidth=0)
+        opacity = colours.interval_opacity()
+        panel.fill_between(step, low, high, color=color, alpha=opacity, linewidth=0)
 
 
 def finish_panel(

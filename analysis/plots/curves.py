@@ -10,7 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from analysis.output.counts import count_of
-from analysis.panels.colours import MAX_NAMED_LAYERS, named_colours
+from analysis.panels.colours import (
+    MAX_NAMED_LAYERS,
+    interval_opacity,
+    named_colours,
+)
 from analysis.panels.common_panels import evenly_spaced_indices, unit_of_loss
 from analysis.statistics.survival import SurvivalCurve
 from dynamics.trajectory.diverged import count_diverged, count_stopped, mask_diverged
@@ -18,6 +22,13 @@ from dynamics.trajectory.diverged import count_diverged, count_stopped, mask_div
 _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
 """Widths relative to that of other splits; the widest is drawn first, so that curves
 that coincide are all visible."""
+
+_DASHED_FROM = 4
+"""The layer from which lines are broken, so that more than this number can be told
+apart."""
+
+_BROKEN = "--", "-."
+"""Styles of these lines, in turn."""
 
 _WIDEST = 2.2
 """Width of the first of several lines that may lie on each other, as a multiple of the
@@ -40,10 +51,10 @@ def metric_quartiles(trajectory: xr.Dataset, name: str) -> np.ndarray:
     return result
 
 
-def loss_label(system: str) -> str:
-    """The name of the loss of a system with its unit, if it is known."""
+def loss_label(system: str, split: str = "") -> str:
+    """The name of the loss of a system, on a split, with its unit, if it is known."""
     unit = unit_of_loss(system)
-    return f"loss ({unit})" if unit else "loss"
+    return f"{split} loss{f' ({unit})' if unit else ''}".lstrip()
 
 
 def times_of_frames(result: xr.Dataset) -> tuple[np.ndarray, str]:
@@ -95,7 +106,7 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
             low,
             high,
             color=colour,
-            alpha=0.2,
+            alpha=interval_opacity(),
             linewidth=0,
             zorder=line.get_zorder() - 1,
         )
@@ -116,7 +127,7 @@ def plot_quartile_band(
     panel: Axes,
     time: np.ndarray,
     values: xr.DataArray,
-    colour: str,
+    color: Any,
     label: str,
     band: bool = True,
     **line: Any,
@@ -129,8 +140,10 @@ def plot_quartile_band(
         return
     low, middle, high = np.nanquantile(by_run[:, some], (0.25, 0.5, 0.75), axis=0)
     if band:
-        panel.fill_between(time[some], low, high, color=colour, alpha=0.18, linewidth=0)
-    panel.plot(time[some], middle, color=colour, label=label, **line)
+        panel.fill_between(
+            time[some], low, high, color=color, alpha=interval_opacity(), linewidth=0
+        )
+    panel.plot(time[some], middle, color=color, label=label, **line)
 
 
 def set_early_time_axis(panel: Axes, time: np.ndarray, unit: str) -> None:
@@ -151,20 +164,22 @@ def draw_survival(
     curve: SurvivalCurve,
     colour: str,
     end: float | None = None,
-    band: float = 0.15,
     **line: Any,
 ) -> None:
     """Draw the fraction of runs that are still waiting as a step line.
 
-    end: time up to which the last value is drawn. band: opacity of the band of the
-    interval."""
+    end: time up to which the last value is drawn."""
     rows = np.stack([curve.time, curve.fraction, curve.low, curve.high])
     if end is not None:
         rows = np.hstack([rows, rows[:, -1:]])
         rows[0, -1] = end
     time, waiting, low, high = rows
     axes.step(time, waiting, where="post", color=colour, **line)
-    look: dict[str, Any] = {"color": colour, "alpha": band, "linewidth": 0}
+    look: dict[str, Any] = {
+        "color": colour,
+        "alpha": interval_opacity(),
+        "linewidth": 0,
+    }
     axes.fill_between(time, low, high, step="post", **look)
 
 
@@ -216,6 +231,20 @@ def widths_of_coinciding(count: int) -> np.ndarray:
     """Widths of lines that may lie on each other, as multiples of the width of the last
     one. The first one is the widest, so that its edges are seen beside the others."""
     return np.linspace(_WIDEST, 1, count) if count > 1 else np.ones(count)
+
+
+def layer_looks(layers: Sequence[str]) -> list[dict[str, Any]]:
+    """Colour, style and label of the line of each layer."""
+    return [
+        {
+            "color": colour,
+            "linestyle": "-" if place < _DASHED_FROM else _BROKEN[place % 2],
+            "label": layer,
+        }
+        for place, (layer, colour) in enumerate(
+            zip(layers, named_colours(layers), strict=True)
+        )
+    ]
 
 
 def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:

@@ -4,6 +4,7 @@ D)."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -72,18 +73,16 @@ def draw_tokens(
     many = min(1.0, _MAX_NUMBERED / n)
     size = many * (110 if n <= 40 else 40) if mark is None else mark
     written = (6.5 if n <= 40 else 4) if letters is None else letters
-    axes.scatter(
-        points[:, 0],
-        points[:, 1],
-        s=size,
-        c=colours,
-        edgecolors=colour("background"),
-        linewidths=0.6 * many,
-        zorder=2,
-    )
+    marks: dict[str, Any] = {
+        "edgecolors": colour("background"),
+        "linewidths": 0.6 * many,
+    }
     if n > _MAX_NUMBERED:
+        axes.scatter(points[:, 0], points[:, 1], s=size, c=colours, zorder=2, **marks)
         return
     for token, (x, y) in enumerate(points):
+        order = 2 + token / n  # a mark covers the numbers of tokens below it
+        axes.scatter(x, y, s=size, color=colours[token], zorder=order, **marks)
         axes.text(
             x,
             y,
@@ -92,5 +91,5 @@ def draw_tokens(
             va="center",
             fontsize=written,
             color=text_colours(colours[token]),
-            zorder=3,
+            zorder=order,
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from analysis.output.counts import count_of
@@ -108,17 +109,19 @@ def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) ->
             )
         else:
             initial = bool(result["event_initial"][event])
+            colour = colours.colour(kind)
             axes.axvspan(
                 begin,
                 end,
-                color=colours.colour(kind),
-                alpha=colours.BAND_OPACITY / (2 if initial else 1),
+                facecolor=to_rgba(colour, colours.band_opacity()),
+                edgecolor=colour,
+                hatch="////" if initial else None,
                 linewidth=0,
                 label=f"initial {kind}" if initial else _CHANGES[kind],
             )
             if not initial:
                 line = f"middle of a {kind}"
-                axes.axvline(middle, color=colours.colour(kind), label=line)
+                axes.axvline(middle, color=colour, label=line)
     axes.set_xlim(steps[0], steps[-1])
 
 
@@ -171,14 +174,14 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
     both = np.isfinite(second)
     times = second[both] if both.any() else first  # the second is the later one
     top = 1.05 * np.nanmax(times, initial=0) or 1.0
-    axes.plot([0, top], [0, top], color=colours.colour("faint"), linewidth=0.8)
+    axes.plot([0, top], [0, top], color=colours.colour("muted"), linestyle=":")
     axes.set(
         xlabel=f"first drop, {unit}",
         ylabel=f"second drop, {unit}",
         xlim=(0, top),
         ylim=(0, top),
     )
-    axes.set_title("two drops")
+    axes.set_title("two drops; dotted: equal times")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower right")
 
@@ -218,7 +221,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
             )
             bounds = [[median.value, median.high] for median in positive]
             highest = max(highest, float(np.nanmax(bounds)))
-    axes.axhline(1, color=colours.colour("faint"), linewidth=0.8)
+    axes.axhline(1, color=colours.colour("muted"), linestyle=":")
     of_all = (
         ""
         if len(layers) == result.sizes["layer"]
@@ -228,7 +231,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
         f"speed in a drop over that before it, 95%,"
         f" {describe_reported_runs(result)}{of_all}"
     )
-    axes.set(ylim=(0, 1.08 * highest), ylabel="speed ratio", title=title)
+    axes.set(ylim=(0, 1.08 * highest), ylabel="speed ratio (1: equal)", title=title)
     draw_layer_names(axes, [names[place] for place in drawn], 35)
     axes.set_xlim(-0.5, len(layers) - 0.5)
     if axes.get_legend_handles_labels()[0]:

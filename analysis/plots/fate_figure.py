@@ -13,7 +13,12 @@ from matplotlib.patches import Patch
 from analysis.committors import explained_variance
 from analysis.output.counts import count_of
 from analysis.panels import figure_panels
-from analysis.panels.colours import class_colours, colour, series_colours
+from analysis.panels.colours import (
+    class_colours,
+    colour,
+    interval_opacity,
+    series_colours,
+)
 from analysis.plots.curves import loss_label
 from analysis.plots.figure_files import in_style, new_panels
 from dynamics.trajectory.diverged import mask_diverged
@@ -43,7 +48,7 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     series, name = _scalar(trajectory)
     ends = {1.0: colour("successful"), 0.0: colour("failed")}
     # bands of many runs lie on each other
-    opacity = max(0.06, min(0.2, 0.5 / result.sizes["run"]))
+    opacity = max(0.06, min(interval_opacity(), 0.5 / result.sizes["run"]))
     for run, has_outcome in enumerate(result["outcome"].values.tolist()):
         if has_outcome not in ends:
             continue
@@ -69,7 +74,9 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     below.axhline(
         0.5, color=colour("muted"), linewidth=0.8, linestyle="--", label="half"
     )
-    interval = Patch(color=colour("muted"), alpha=0.2, label="bands: 95% intervals")
+    interval = Patch(
+        color=colour("muted"), alpha=interval_opacity(), label="bands: 95% intervals"
+    )
     limits = float(trajectory["step"][0]), float(result.attrs["until"])
     if (series > 0).all():
         above.set_yscale("log")

@@ -113,7 +113,12 @@ def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) ->
             [mean_structure_measure(result, name, at) for at in range(len(moment))]
         )
         panel.fill_between(
-            moment, means[:, 1], means[:, 2], color=colour, alpha=0.25, linewidth=0
+            moment,
+            means[:, 1],
+            means[:, 2],
+            color=colour,
+            alpha=colours.interval_opacity(),
+            linewidth=0,
         )
         panel.plot(moment, means[:, 0], color=colour, label=label)
     levels = [
@@ -160,22 +165,30 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
                 low, high = (
                     np.append(values, values[-1]) for values in (meier.low, meier.high)
                 )
-                look: dict[str, Any] = {"facecolor": colour, "alpha": 0.12}
+                look: dict[str, Any] = {
+                    "facecolor": colour,
+                    "alpha": colours.interval_opacity(),
+                    "linewidth": 0,
+                }
                 if style != "-":
-                    look = {"facecolor": "none", "edgecolor": colour, "alpha": 0.25}
-                    look["hatch"] = "////"
+                    look = {
+                        "facecolor": "none",
+                        "edgecolor": colours.colour("muted"),
+                        "hatch": "////",
+                        "linewidth": 0.6,
+                    }
+                name = f" of {result.name}" if len(results) > 1 else ""
                 panel.fill_between(
                     x,
                     1 - low,
                     1 - high,
                     step="post",
-                    linewidth=0,
-                    label="95%, structure" if label else None,
+                    label=f"95%, structure{name}",
                     **look,
                 )
     title = "runs in which each has formed"
     if len(results) > 1:
-        title += f" (dashed, hatched: {results[1].name})"
+        title += f" (dashed: {results[1].name})"
     panel.set(
         xlim=(0, 1),
         ylim=(0, 1.02),

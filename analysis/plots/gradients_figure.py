@@ -16,6 +16,7 @@ from analysis.panels.style import current_style
 from analysis.plots.curves import (
     draw_layer_names,
     largest_layers,
+    layer_looks,
     loss_label,
     set_width_of_split,
 )
@@ -47,12 +48,6 @@ _EVENT_LINES = {
 
 _SCALES = ("log", "linear")
 """Panels of the norms."""
-
-_DASHED_FROM = 4
-"""The layer from which lines are broken, so that more than this number can be told
-apart."""
-_BROKEN = "--", "-."
-"""Styles of these lines, in turn."""
 
 _MANY_FRAMES = 300
 """If a run has more frames than this, the curves of training, test and unseen data are
@@ -215,7 +210,7 @@ def _plot_norms(
         .astype(np.float64)
     )
     width = config.width(len(time))
-    for (layer, look), norm in zip(_looks_of_layers(one).items(), norms, strict=True):
+    for look, norm in zip(layer_looks(_layers(one)), norms, strict=True):
         colour = look["color"]
         axes.plot(
             time,
@@ -232,7 +227,6 @@ def _plot_norms(
             **look,
             marker=_line_marker(time),
             zorder=2,
-            label=layer,
         )
         at = find_norm_peaks(norm, config).frame
         peaks += len(at)
@@ -248,18 +242,8 @@ def _plot_norms(
     return peaks
 
 
-def _looks_of_layers(data: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """Colour and style of the lines of each layer."""
-    layers = data["layer"].values.astype(str).tolist()
-    return {
-        layer: {
-            "color": colour,
-            "linestyle": "-" if place < _DASHED_FROM else _BROKEN[place % 2],
-        }
-        for place, (layer, colour) in enumerate(
-            zip(layers, colours.named_colours(layers), strict=True)
-        )
-    }
+def _layers(data: xr.Dataset) -> list[str]:
+    return data["layer"].values.astype(str).tolist()
 
 
 def _line_marker(time: np.ndarray) -> str:
@@ -338,9 +322,9 @@ def _plot_correlations(axes: Axes, result: xr.Dataset, particles: bool) -> None:
     """Draw the mean correlation of each layer by lag, and the mean size of the largest
     correlation by chance. particles: whether it is that with the distance from the
     start."""
-    for layer, look in _looks_of_layers(result).items():
-        at_lag = result["correlation_at_lag"].sel(layer=layer)
-        axes.plot(result["frames"], at_lag, **look)
+    for place, look in enumerate(layer_looks(_layers(result))):
+        at_lag = result["correlation_at_lag"].isel(layer=place)
+        axes.plot(result["frames"], at_lag, **look | {"label": None})
     if result["correlation"].notnull().any():
         anywhere, near = (
             result["correlation_by_chance"]

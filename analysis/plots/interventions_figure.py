@@ -74,7 +74,7 @@ def _plot_effects(axes: Axes, result: xr.Dataset, name: str) -> None:
         if name != "rate":
             changes = paired_effects(result, remedy, name)
             x = place + generator.uniform(-0.25, 0.25, len(changes))
-            axes.plot(x, changes, ".", color=colours.colour("faint"), alpha=0.8)
+            axes.plot(x, changes, ".", color=colours.colour("muted"), alpha=0.6)
         effect = intervention_effect(result, remedy, name)
         if np.isfinite(effect.value):
             draw_intervals(

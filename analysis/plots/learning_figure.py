@@ -58,7 +58,9 @@ def plot_learning(trajectory: xr.Dataset) -> Figure:
     entries = legend_entries(figure)
     if max(runs.sizes["run"] for runs in groups.values()) > 1:
         entries["bands: quartiles of runs"] = tuple(
-            Patch(color=artist.get_color(), alpha=0.2, linewidth=0)
+            Patch(
+                color=artist.get_color(), alpha=colours.interval_opacity(), linewidth=0
+            )
             for artist in entries.values()
         )
     draw_legend(figure, entries, handler_map={tuple: HandlerTuple(ndivide=None, pad=0)})

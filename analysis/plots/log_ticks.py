@@ -26,7 +26,7 @@ _FEWEST_TICKS = 3
 
 def set_readable_ticks(axes: Axes) -> None:
     """Put ticks of logarithmic axes at 1, 2 and 5 times powers of ten, or if the axis
-    is too short for these, at other round numbers; over several decades at powers of
+    is too short for these, also at 3 and 7 times, or at other round numbers; over several decades at powers of
     ten. Axes whose ticks are chosen otherwise stay as they are."""
     for axis in (axes.xaxis, axes.yaxis):
         is_default = (
@@ -53,10 +53,11 @@ def set_readable_ticks(axes: Axes) -> None:
 def _locator_of_short_axis(low: float, high: float) -> Locator:
     """A locator with enough ticks on an axis of less than two decades."""
     decades = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-    places = np.outer(10.0**decades, (1, 2, 5)).ravel()
-    inside = places[(places >= low) & (places <= high)]
-    if len(inside) >= _FEWEST_TICKS:
-        return FixedLocator(inside.tolist())
+    for numbers in ((1, 2, 5), (1, 2, 3, 5, 7)):
+        places = np.outer(10.0**decades, numbers).ravel()
+        inside = places[(places >= low) & (places <= high)]
+        if len(inside) >= _FEWEST_TICKS:
+            return FixedLocator(inside.tolist())
     return MaxNLocator(4, steps=[1, 2, 5, 10])
 
 

@@ -48,11 +48,14 @@ def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
     palette = colours.series_colours(len(names))
     for panel, name, colour in zip(panels, names, palette, strict=False):
         values = result["measure"].sel(name=name).values
+        if name == "loss":
+            colour = colours.colour("train")
         for index in [*range(len(values)), run]:
             finite = np.isfinite(values[index])
             line: dict[str, Any] = {
-                "color": colours.colour("plateau"),
+                "color": colours.colour("muted"),
                 "linewidth": 0.6,
+                "alpha": 0.7,
                 "label": "other runs",
             }
             if index == run:
@@ -60,7 +63,9 @@ def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
                 line = {"color": colour, "linewidth": 1.4, "marker": marker}
             panel.plot(steps[finite], values[index][finite], **line)
         _draw_events(panel, result, run, unit)
-        label = loss_label(result.attrs["system"]) if name == "loss" else _word(name)
+        label = _word(name)
+        if name == "loss":
+            label = loss_label(result.attrs["system"], "training")
         panel.set(ylabel=label, xlabel=time_label(result), xlim=step_limits(steps))
         positive = values[np.isfinite(values)]
         if positive.min() > 0 and (name == "loss" or np.ptp(np.log10(positive)) > 1.5):
@@ -104,7 +109,7 @@ def _draw_events(panel: Axes, result: xr.Dataset, run: int, unit: float) -> None
             begin, end = (
                 float(event[f"event_{name}"]) / unit for name in ("begin", "end")
             )
-            opacity = colours.BAND_OPACITY if kind == "drop" else 1.0
+            opacity = colours.band_opacity() if kind == "drop" else 1.0
             panel.axvspan(
                 begin, end, color=colour, alpha=opacity, linewidth=0, label=kind
             )

@@ -120,7 +120,7 @@ def _plot_functions(
             result[f"{name}_low"],
             result[f"{name}_high"],
             color=colour,
-            alpha=0.18,
+            alpha=colours.interval_opacity(),
             linewidth=0,
         )
     _limit_to_curves(panel, result, names)

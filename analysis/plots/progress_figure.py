@@ -100,7 +100,7 @@ def _mark_phases(panel: Axes, result: xr.Dataset) -> None:
                 begin,
                 end,
                 color=colours.colour(phase),
-                alpha=colours.BAND_OPACITY,
+                alpha=colours.band_opacity(),
                 linewidth=0,
                 zorder=0,
                 label=phase,

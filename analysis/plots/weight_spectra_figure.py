@@ -6,11 +6,12 @@ from matplotlib import rcParams
 from matplotlib.figure import Figure
 
 from analysis.panels import figure_panels
-from analysis.panels.colours import layer_labels, named_colours, ordered_colours
+from analysis.panels.colours import layer_labels, ordered_colours
 from analysis.plots.curvature_figure import step_limits, use_log_axis
 from analysis.plots.curves import (
     in_units_of_time,
     largest_layers,
+    layer_looks,
     plot_quartile_band,
     time_label,
     widths_of_coinciding,
@@ -44,18 +45,15 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     layers = result["layer"].values.tolist()
     drawn = largest_layers(last["distance"].values)
     labels = np.array(layer_labels(layers))
-    line_colours = named_colours([layers[place] for place in drawn])
+    looks = layer_looks(labels[drawn].tolist())
     widths = rcParams["lines.linewidth"] * widths_of_coinciding(len(drawn))
     step = result["step"].values
     for panel, variable in zip(panels, _PANELS, strict=False):
         title, ylabel = _PANELS[variable]
         band = variable != "update_alignment" or len(drawn) <= _MOST_BANDS
-        for place, line_colour, width in zip(drawn, line_colours, widths, strict=True):
+        for place, look, width in zip(drawn, looks, widths, strict=True):
             values = result[variable].isel(layer=place)
-            name = labels[place]
-            plot_quartile_band(
-                panel, step, values, line_colour, name, band, linewidth=width
-            )
+            plot_quartile_band(panel, step, values, band=band, linewidth=width, **look)
         medians = "" if band or runs == 1 else ", medians"
         panel.set(title=f"{title}{medians}", ylabel=ylabel)
     panels[2].set_ylim(min(panels[2].dataLim.y0, 0) - 0.05, 1.05)

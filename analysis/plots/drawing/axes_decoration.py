@@ -27,7 +27,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from analysis.panels.colours import BAND_OPACITY, colour, text_colours
+from analysis.panels.colours import band_opacity, colour, text_colours
 from analysis.panels.scene import Curves, EventMark, Image, Map, Panel
 from analysis.plots.drawing import artists
 from analysis.plots.drawing.artists import BACK, MATRIX_COLOURS, TICK
@@ -201,7 +201,7 @@ def decorate_axes(
         _draw_events(axes, [mark for mark in marks if mark.kind in kinds], px)
     for begin, end, of, _ in panel.spans:
         axes.axvspan(
-            begin, end, color=of, alpha=BAND_OPACITY, linewidth=0, zorder=BACK - 2
+            begin, end, color=of, alpha=band_opacity(), linewidth=0, zorder=BACK - 2
         )
     if not ticks or panel.views is not None:
         for axis in (axes.xaxis, axes.yaxis):
@@ -324,7 +324,7 @@ def _draw_events(axes: Axes, marks: Sequence[EventMark], px: float) -> None:
                 mark.begin,
                 mark.end,
                 color=colour("drop"),
-                alpha=BAND_OPACITY,
+                alpha=band_opacity(),
                 linewidth=0,
                 zorder=BACK - 1.5,
             )
@@ -463,13 +463,13 @@ def _mark_entries(panels: Sequence[Panel], kinds: Collection[str]) -> list[_KeyE
     curves = [panel for panel in panels if _has_curves(panel)]
     if curves:
         if "drop" in kinds and not all(panel.spans for panel in curves):
-            result.append(_KeyEntry("drop", [colour("drop")], opacity=BAND_OPACITY))
+            result.append(_KeyEntry("drop", [colour("drop")], opacity=band_opacity()))
         if "spike" in kinds:
             result.append(_KeyEntry("spike", [colour("spike")], "v"))
         result.append(_KeyEntry("this frame", [colour("muted")], "|"))
     names = {span.name: span.colour for panel in panels for span in panel.spans}
     result += [
-        _KeyEntry(name, [of], opacity=BAND_OPACITY) for name, of in names.items()
+        _KeyEntry(name, [of], opacity=band_opacity()) for name, of in names.items()
     ]
     if any(panel.views is not None for panel in panels):
         result.append(_KeyEntry("scale in this frame", [colour("ink")], "_"))

@@ -144,13 +144,15 @@ def test_meanings_that_occur_together_have_distinct_colours(reader, name):
 
 @pytest.mark.parametrize("name", STYLES)
 @pytest.mark.parametrize("reader", READERS)
-def test_bands_beside_each_other_are_distinct(reader, name):
+def test_bands_beside_each_other_are_distinct_and_keep_curves_visible(reader, name):
     with style_in_use(name):
-        for meanings in (colours.PHASES, ("drop", "rise")):
+        layers = np.array(list(map(to_rgb, colours.series_colours())))
+        for meanings in ((*colours.PHASES, "drop"), ("drop", "rise")):
             rgb = np.array([to_rgb(colours.colour(meaning)) for meaning in meanings])
-            bands = colours.pale_colours(rgb, colours.BAND_OPACITY)
+            bands = colours.pale_colours(rgb, colours.band_opacity())
             item = np.vstack([bands, to_rgb(colours.colour("background"))])
             assert (distances(item, reader) + np.eye(len(item))).min() > 0.045
+            assert min(contrast(layers, band).min() for band in bands) > 1.6
 
 
 @pytest.mark.parametrize("reader", READERS)
