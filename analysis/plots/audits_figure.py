@@ -3,13 +3,17 @@ setting in which they differ."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 
 from analysis.forces.law_words import law_words
 from analysis.panels import colours, figure_panels
+from analysis.plots.curves import OrderedLook, ordered_looks
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -39,7 +43,9 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
     shared = [name for name in differing if _all_have(audits, name)] or ["file"]
     x = x if x in shared else shared[0]
     others = [name for name in differing if name != x]
-    curves = _files_of_curves(audits, _distinguishing(audits, others), x)
+    distinguishing = _distinguishing(audits, others)
+    curves = _files_of_curves(audits, distinguishing, x)
+    looks = _looks(audits, distinguishing, len(curves))
     reached = audits["recorded_step"].notnull().any(("file", "run"))
     cases = [
         (m, s)
@@ -55,7 +61,8 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
         for panel, name in zip(
             panels[2 * at : 2 * at + 2], ("cosine", "r_squared"), strict=True
         ):
-            _plot_curves(panel, audits.sel(moment=moment, space=space), x, curves, name)
+            of_case = audits.sel(moment=moment, space=space)
+            _plot_curves(panel, of_case, x, curves, looks, name)
             panel.set(
                 title=f"{_SPACES[str(space)]}, {_MOMENTS[moment]}",
                 xlabel=_SYMBOLS.get(x, x.replace("_", " ")),
@@ -112,16 +119,30 @@ def _distinguishing(audits: xr.Dataset, names: list[str]) -> list[str]:
     return chosen
 
 
+def _looks(audits: xr.Dataset, settings: list[str], curves: int) -> list[OrderedLook]:
+    """Looks of the curves, in the order of a single setting if it is a number."""
+    looks = ordered_looks(curves)
+    if len(settings) == 1 and audits[settings[0]].dtype.kind in "iuf":
+        return looks
+    inks = to_rgba_array(colours.series_colours(curves))[:, :3]
+    return [look._replace(color=ink) for look, ink in zip(looks, inks, strict=True)]
+
+
 def _plot_curves(
-    panel: Axes, audits: xr.Dataset, x: str, curves: dict[str, list[int]], name: str
+    panel: Axes,
+    audits: xr.Dataset,
+    x: str,
+    curves: dict[str, list[int]],
+    looks: Sequence[OrderedLook],
+    name: str,
 ) -> None:
     """Draw a measure of each curve's files with intervals over runs, and R² with
     renamed tokens."""
     panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
     numbers = audits[x].dtype.kind == "f"
     width = float(np.ptp(audits[x].values)) if numbers else 1.0
-    for at, ((label, files), colour) in enumerate(
-        zip(curves.items(), colours.series_colours(len(curves)), strict=True)
+    for at, ((label, files), look) in enumerate(
+        zip(curves.items(), looks, strict=True)
     ):
         apart = (
             0.012 * width * (at - (len(curves) - 1) / 2)
@@ -135,11 +156,11 @@ def _plot_curves(
             ]
         )
         draw_intervals(
-            panel, places, intervals, color=colour, marker="o", capsize=2, label=label
+            panel, places, intervals, capsize=2, label=label, **look._asdict()
         )
         if name == "r_squared":
             renamed = audits["renamed_r_squared"].mean("run").values[files]
-            panel.plot(places, renamed, color=colour, linestyle=":")
+            panel.plot(places, renamed, color=look.color, linestyle=":")
     if name == "r_squared":
         panel.plot(
             [],

@@ -2,7 +2,7 @@
 split."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -14,6 +14,7 @@ from analysis.panels.colours import (
     MAX_NAMED_LAYERS,
     interval_opacity,
     named_colours,
+    ordered_colours,
 )
 from analysis.panels.common_panels import evenly_spaced_indices, unit_of_loss
 from analysis.statistics.survival import SurvivalCurve
@@ -29,6 +30,9 @@ apart."""
 
 _BROKEN = "--", "-."
 """Styles of these lines, in turn."""
+
+_MARKERS = "osD^v"
+"""Markers of things in an order, in turn."""
 
 _WIDEST = 2.2
 """Width of the first of several lines that may lie on each other, as a multiple of the
@@ -244,6 +248,22 @@ def layer_looks(layers: Sequence[str]) -> list[dict[str, Any]]:
         for place, (layer, colour) in enumerate(
             zip(layers, named_colours(layers), strict=True)
         )
+    ]
+
+
+class OrderedLook(NamedTuple):
+    """How the points of a thing in an order are drawn."""
+
+    color: np.ndarray
+    marker: str
+
+
+def ordered_looks(n: int) -> list[OrderedLook]:
+    """Looks of n things in an order: lightness of one hue, and markers in which
+    neighbours differ."""
+    return [
+        OrderedLook(rgb, _MARKERS[place % len(_MARKERS)])
+        for place, rgb in enumerate(ordered_colours(n))
     ]
 
 

@@ -3,9 +3,6 @@ transition depends on N."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -14,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from analysis.panels import colours, figure_panels
+from analysis.plots.curves import OrderedLook, ordered_looks
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -25,7 +23,6 @@ from analysis.statistics.transition_fit import logistic_fraction
 from analysis.structures.finite_size import scaling_rows, swept_setting
 
 _AXIS_LABELS = {"fa": "alignment constant $f_a$", "weight_decay": "weight decay"}
-_MARKERS = "osD^v"
 
 
 @in_style
@@ -36,7 +33,7 @@ def plot_scaling(result: xr.Dataset) -> Figure:
     axis = swept_setting(result)
     table = pd.DataFrame(scaling_rows(result))
     sizes = result["n"].values
-    looks = _looks(sizes.tolist())
+    looks = dict(zip(sizes.tolist(), ordered_looks(len(sizes)), strict=True))
     transition = bool(np.isfinite(result["midpoint"]).any())
     widths = [1.6, 1.2, 1.2, 2, 2] if transition else [2] * 4
     absent = {"sizes"} if transition else {"midpoint", "width"}
@@ -68,26 +65,11 @@ def plot_scaling(result: xr.Dataset) -> Figure:
     return figure
 
 
-class _Look(NamedTuple):
-    """How the points of a number of a sequence are drawn."""
-
-    color: np.ndarray
-    marker: str
-
-
-def _looks(values: Iterable[float]) -> dict[float, _Look]:
-    """Colours of a sequence by the lightness of one hue, and markers, in which
-    neighbours differ."""
-    numbers = list(values)
-    rgb = colours.ordered_colours(len(numbers))
-    return {
-        value: _Look(rgb[at], _MARKERS[at % len(_MARKERS)])
-        for at, value in enumerate(numbers)
-    }
-
-
 def _plot_fractions(
-    panel: Axes, result: xr.Dataset, table: pd.DataFrame, looks: dict[float, _Look]
+    panel: Axes,
+    result: xr.Dataset,
+    table: pd.DataFrame,
+    looks: dict[float, OrderedLook],
 ) -> None:
     """Draw the fraction of circles with the fitted curve of each N."""
     axis = swept_setting(result)
@@ -112,8 +94,8 @@ def _plot_fractions_by_size(
     """Draw the fraction of circles against N, a line for each value of the setting."""
     axis = swept_setting(result)
     values = result[axis].values
-    looks = _looks(values.tolist())
-    for at, (value, look) in enumerate(looks.items()):
+    looks = ordered_looks(len(values))
+    for at, (value, look) in enumerate(zip(values, looks, strict=True)):
         rows = table[table[axis] == value]
         intervals = rows[["circles", "circles_low", "circles_high"]].to_numpy(float)
         draw_intervals(
@@ -143,7 +125,7 @@ def _plot_column(
     table: pd.DataFrame,
     axis: str,
     name: str,
-    looks: dict[float, _Look],
+    looks: dict[float, OrderedLook],
     linestyle: str = "-",
 ) -> None:
     """Draw a column of the table of points against the setting."""
@@ -163,7 +145,7 @@ def _plot_column(
 
 
 def _plot_parameter(
-    panel: Axes, result: xr.Dataset, name: str, looks: dict[float, _Look]
+    panel: Axes, result: xr.Dataset, name: str, looks: dict[float, OrderedLook]
 ) -> None:
     """Draw the midpoint or the width of each N, and the fitted power of N."""
     sizes = result["n"].values
