@@ -244,7 +244,14 @@ def limit_words(trajectory: xr.Dataset) -> dict[str, str]:
         moves = np.broadcast_to((rates > 0).any(axis=(0, 1)), moves.shape)
     names = json.loads(trajectory.attrs[OPTIMIZER_NUMBERS])
     numbers = dict(zip(names, table[moves].T, strict=True))
-    return _words_of_numbers(numbers, getattr(settings, "optimizer", ""))
+    words = _words_of_numbers(numbers, getattr(settings, "optimizer", ""))
+    moments = any(str(name).startswith(SECOND_MOMENT) for name in trajectory)
+    if moments and np.isnan(numbers["beta1"]).any():
+        words["limit_note"] += (
+            " The limit of the preconditioned eigenvalue is that of Adam, and for"
+            f" {getattr(settings, 'optimizer', '') or 'the optimizer'} only a scale."
+        )
+    return words
 
 
 def _words_of_network(settings: Any) -> dict[str, str]:

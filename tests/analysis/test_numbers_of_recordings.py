@@ -178,10 +178,12 @@ def test_lags_are_times_whatever_the_spacing_of_frames(stairs, spacing):
     assert 15 < lag < 80
 
 
-def recorded_edge(optimizer_of, change=lambda optimizer, step: None, frames=(2,)):
+def recorded_edge(
+    optimizer_of, change=lambda optimizer, step: None, frames=(2,), moments=False
+):
     model = Groups()
     optimizer = optimizer_of(model)
-    options = {"weights": True, "overwrite": True}
+    options = {"weights": True, "overwrite": True, "moments": moments}
     with dynamics.record(model, optimizer, "numbers.nc", **options) as recording:
 
         def step(loss):
@@ -245,6 +247,19 @@ def test_other_optimizers_are_compared_with_gradient_descent(kind, note):
     _, result = recorded_edge(lambda model: kind(model.parameters(), lr=0.01))
     assert result["relative_sharpness"].item() == pytest.approx(0.02, rel=1e-4)
     assert note in result.attrs["limit_note"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_scale"),
+    [(torch.optim.NAdam, True), (torch.optim.RAdam, True), (torch.optim.Adam, False)],
+)
+def test_notes_tell_limits_of_adam_from_those_of_variants(kind, is_scale):
+    _, result = recorded_edge(
+        lambda model: kind(model.parameters(), lr=0.01), moments=True
+    )
+    note = f"and for {kind.__name__} only a scale."
+    assert ("that of Adam, " + note in result.attrs["limit_note"]) == is_scale
+    assert "preconditioned eigenvalue" in result.attrs["limit_note"]
 
 
 def test_momentum_of_one_group_is_named():
