@@ -37,7 +37,7 @@ DRAWN = re.compile(r"^(?:picture|film|figure:) +(\S+)", re.MULTILINE)
 GUIDE = DOCS / "guides" / "own-model.md"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(DOCS.parent)}
 RECORDER = DOCS / "picture_data.py"
-VIEWPORT = {"width": 1400, "height": 900}
+VIEWPORT = {"width": 1400, "height": 1100}
 
 
 def read_gallery() -> tuple[str, dict[str, str]]:
