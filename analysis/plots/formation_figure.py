@@ -177,13 +177,13 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
                         "hatch": "////",
                         "linewidth": 0.6,
                     }
-                name = f" of {result.name}" if len(results) > 1 else ""
+                name = result.name if len(results) > 1 else "structure"
                 panel.fill_between(
                     x,
                     1 - low,
                     1 - high,
                     step="post",
-                    label=f"95%, structure{name}",
+                    label=f"95%, {name}",
                     **look,
                 )
     title = "runs in which each has formed"
