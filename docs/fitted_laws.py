@@ -14,7 +14,7 @@ import numpy as np
 from analysis import forces, plots, structures
 from analysis.output import format_table, make_table
 from analysis.panels import colours
-from analysis.plots.figure_files import draw_legend, in_style
+from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from dynamics import ModularSettings, ParticleSettings, open_trajectory, simulate
 
 WEIGHT_DECAYS = (0.0, 0.3, 0.6, 1.0)
@@ -88,10 +88,9 @@ def compare_laws(weight_decay):
 @in_style
 def draw_figure(laws, rows):
     """The fitted functions above, the ends of networks and particles below."""
-    figure = plots.new_figure(plots.current_style().width, 7.5, layout="constrained")
-    axes = figure.subplots(2, 3)
+    figure, panels = new_panels([4 / 3] * 6, height=1.1)
     ink = colours.colour("ink")
-    for axis, (name, title) in zip(axes[0], FUNCTIONS.items(), strict=True):
+    for axis, (name, title) in zip(panels[:3], FUNCTIONS.items(), strict=True):
         x = "angle" if "alignment" in name else "distance"
         for (decay, law), colour in zip(
             laws.items(), colours.ordered_colours(len(laws)), strict=True
@@ -99,7 +98,7 @@ def draw_figure(laws, rows):
             one = law.sel(space="whole")
             scale = float(np.abs(one["paper_like"]).max())
             low, high = (one[f"{name}_{end}"] / scale for end in ("low", "high"))
-            band = {"color": colour, "alpha": 0.2, "lw": 0}
+            band = {"color": colour, "alpha": colours.interval_opacity(), "lw": 0}
             axis.fill_between(one[x], low, high, **band, label="95% intervals")
             label = f"weight decay {decay:g}"
             axis.plot(one[x], one[name] / scale, color=colour, label=label)
@@ -109,11 +108,11 @@ def draw_figure(laws, rows):
         axis.set(
             title=title,
             xlabel="cosine" if x == "angle" else "distance",
-            ylabel="strength relative to CA's attraction",
+            ylabel="relative strength",
         )
         if x == "distance":
             axis.set_xscale("log")
-    for axis, (name, (title, quantity)) in zip(axes[1], ENDS.items(), strict=True):
+    for axis, (name, (title, quantity)) in zip(panels[3:], ENDS.items(), strict=True):
         for number, (side, label) in enumerate(zip(SIDES, LABELS, strict=True)):
             some = [row for row in rows if row["runs of"] == side and name in row]
             decays = np.array([row["weight decay"] for row in some])
@@ -133,7 +132,7 @@ def draw_figure(laws, rows):
         )
     some = [row for row in rows if "by chance" in row]
     chance = np.mean([row["by chance"] for row in some])
-    axes[1, 2].axhline(chance, color=colours.colour("muted"), ls=":", label="by chance")
+    panels[5].axhline(chance, color=colours.colour("muted"), ls=":", label="by chance")
     draw_legend(figure)
     return figure
 
