@@ -74,7 +74,7 @@ def frames_plane(rows: torch.Tensor) -> Plane:
 
 def random_plane(model: RecordedModel, row: torch.Tensor, seed: int) -> Plane:
     """The plane through parameters (parameter,) along two filter-normalised random
-    directions."""
+    directions. Raises SettingsError if no parameter has filters."""
     generator = torch.Generator().manual_seed(seed)
     directions = []
     for _ in range(2):
@@ -93,6 +93,12 @@ def random_plane(model: RecordedModel, row: torch.Tensor, seed: int) -> Plane:
             lengths = filters.norm(dim=1, keepdim=True)
             pieces.append((filters * norms / lengths).flatten())
         directions.append(torch.cat(pieces))
+        if not directions[-1].any():
+            raise SettingsError(
+                "plane",
+                "random, and no parameter of two or more axes that is not zero",
+                "trajectory or frames",
+            )
     return Plane(row, torch.stack(directions), np.full(2, np.nan))
 
 

@@ -34,7 +34,8 @@ _MEANINGS = {
 
 def weight_arrays(trajectory: xr.Dataset) -> dict[str, xr.DataArray]:
     """The recorded weights of a network of this package or of a recorded model by name,
-    (run, step, ...) each. Raises TrajectoryError if there are none."""
+    (run, step, ...) each, without empty ones. Raises TrajectoryError if there are
+    none."""
     if trajectory.attrs["system"] == RecordedSettings.system:
         names = {name: PARAMETER + name for name in parameter_shapes(trajectory)}
     else:
@@ -44,6 +45,7 @@ def weight_arrays(trajectory: xr.Dataset) -> dict[str, xr.DataArray]:
     return {
         layer: trajectory[name].transpose("run", "step", ...)
         for layer, name in names.items()
+        if trajectory[name].size
     }
 
 

@@ -88,11 +88,18 @@ def representation_measures(
 
     @functools.lru_cache(maxsize=2)
     def activations(index: int) -> list[np.ndarray]:
-        frame = trajectory[names].isel(step=index)
-        return [
-            frame[name].transpose("run", ...).values.reshape(*frame[name].shape[:2], -1)
-            for name in names
-        ]
+        layers = []
+        for name in names:
+            x = (
+                trajectory[name]
+                .isel(step=index)
+                .transpose("run", "example", ...)
+                .values
+            )
+            x = x.reshape(*x.shape[:2], -1)
+            finite = np.isfinite(x).all(axis=(1, 2), keepdims=True)
+            layers.append(np.where(finite, x, np.nan))
+        return layers
 
     last = activations(-1)
 
@@ -117,7 +124,7 @@ def representation_measures(
                         participation_ratio(x),
                         linear_cka(x, last[layer]),
                         before,
-                        procrustes_distance(x, last[layer]),
+                        _distances(x, last[layer]),
                         between,
                     ]
                 )
@@ -127,3 +134,13 @@ def representation_measures(
     layers = [name.removeprefix(ACTIVATION) for name in names]
     result = measure_layers(trajectory, frames, layers, _MEANINGS, measure)
     return result.drop_dims("further")
+
+
+def _distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Procrustes distances (run,) of activations (run, example, feature); NaN where
+    they are not finite."""
+    finite = np.isfinite(x).all(axis=(1, 2)) & np.isfinite(y).all(axis=(1, 2))
+    result = np.full(len(x), np.nan)
+    if finite.any():
+        result[finite] = procrustes_distance(x[finite], y[finite])
+    return result

@@ -174,7 +174,10 @@ def _describe_unsealed(path: Path) -> str:
     except READ_ERRORS:
         return "cut short (no checksum at its end, and its data are not complete)"
     if "schema_version" in attrs:
-        return "cut short (no checksum at its end)"
+        return (
+            "cut short, or written by another program (no checksum at its end;"
+            " dynamics.save_trajectory writes one)"
+        )
     if {"title", "result_of"} & set(attrs):
         return (
             "a result of sims.sweep or of an analysis, no trajectory"

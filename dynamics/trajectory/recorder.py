@@ -96,7 +96,7 @@ def save_trajectory(
     """
     path = resolve_link(path)
     check_backslash(path)
-    if not trajectory.sizes.get("run"):
+    if not trajectory.sizes.get("run") or "seed" not in trajectory:
         validate_trajectory(trajectory)  # raises
     seeds = trajectory["seed"].values
     derived = trajectory.assign_attrs(seed=int(seeds[0]), runs=len(seeds))

@@ -490,7 +490,8 @@ def _validate_runs(trajectory: xr.Dataset) -> None:
         reached = f"{last.min()}..{last.max()}"
         raise TrajectoryError(
             f"variable last_step: found {reached}, expected steps from {first} to"
-            f" {steps[-1]}"
+            f" {steps[-1]}; truncate_trajectory sets it, and a selection of frames"
+            " keeps the last one"
         )
     runs = trajectory.attrs["runs"]
     if runs != status.size:

@@ -40,6 +40,12 @@ def points(tmp_path):
     return dynamics.collect_checkpoints([tmp_path], model=functions), functions
 
 
+def test_a_model_without_filters_has_no_random_plane(points):
+    trajectory, functions = points
+    with pytest.raises(SettingsError, match="plane: found random, and no parameter"):
+        loss_landscape(trajectory, [3], "random", points=3, functions=functions)
+
+
 @pytest.mark.parametrize(
     ("plane", "frames"), [("trajectory", [0, 1, 2, 3]), ("frames", [0, 1, 3])]
 )

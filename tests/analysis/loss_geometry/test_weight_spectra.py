@@ -41,6 +41,14 @@ def test_matrices_with_given_singular_values(tmp_path):
     assert np.isnan(effective_rank(np.zeros(3)))
 
 
+def test_parameters_without_elements_are_left_out(tmp_path):
+    for step, matrix in enumerate(STATES):
+        torch.save({"m": matrix, "none": torch.zeros(0, 3)}, f"model-{step}.pt")
+    trajectory = dynamics.collect_checkpoints([tmp_path], weights=True)
+    result = weight_spectra(trajectory, range(4))
+    assert result["layer"].values.tolist() == ["m"]
+
+
 def test_ranks_of_a_network():
     trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=20)
     trained["status"][1] = 2

@@ -65,6 +65,24 @@ def test_the_command_and_the_measures(tmp_path, output_of):
     assert "CKA between runs" in text
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_activations_that_are_not_finite_leave_a_gap(value):
+    x = np.random.default_rng(0).standard_normal((2, 3, 6, 4))
+    x[0, 1, 2, 3] = value
+    trajectory = xr.Dataset(
+        {
+            "activation.out": (("run", "step", "example", "feature"), x),
+            "last_step": ("run", [2, 2]),
+        },
+        {"step": np.arange(3), "seed": ("run", np.arange(2))},
+        {"system": "recorded"},
+    )
+    result = representation_measures(trajectory, range(3)).sel(layer="out")
+    for name in ("participation_ratio", "cka_to_last", "procrustes_to_last"):
+        assert np.isnan(result[name].values).tolist() == [[0, 1, 0], [0, 0, 0]]
+    assert np.isnan(result["cka_between_runs"].values[:, 1]).all()
+
+
 def test_runs_are_compared_with_runs_that_have_not_diverged():
     """And with their own last frame, whichever frames are selected."""
     x = np.random.default_rng(0).standard_normal((3, 4, 12, 5))

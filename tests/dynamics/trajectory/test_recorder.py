@@ -16,6 +16,7 @@ import xarray as xr
 from dynamics import (
     ParticleSettings,
     RecordingError,
+    TrajectoryError,
     checkpoints,
     open_trajectory,
     simulate,
@@ -227,3 +228,9 @@ def test_values_that_are_lost_or_not_finite_are_refused(tmp_path, monkeypatch):
     ):
         simulate(SETTINGS, runs=2, steps=3, out="run.nc")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dataset_of_another_program_is_refused():
+    other = xr.Dataset({"loss": (("run", "step"), np.ones((2, 5)))})
+    with pytest.raises(TrajectoryError, match="attribute Conventions: found None"):
+        recorder.save_trajectory(other, "other.nc")
