@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,6 +21,7 @@ from analysis.command_line.analysis import PRINTED_ROWS, Analysis
 from analysis.output.tables import Column, format_interval, format_table
 from analysis.panels import figure_panels
 from analysis.transitions.detection import DetectionConfig
+from dynamics.settings import RecordedSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +138,17 @@ class Events(Analysis):
                 f"\nonly {values.sizes['step']} frames: events and escapes are uncertain"
                 f" with fewer than {transitions.MIN_FRAMES}; record more often"
             )
-        ensemble = _describe_ensemble(result, comparison.iloc[0], self.escape_share)
+        gaps = values["step"].diff("step").values
+        if gaps.size and gaps.max() > _UNEVEN * statistics.median(gaps.tolist()):
+            lines.append(
+                f"\nframes are {gaps.min()} to {gaps.max()} steps apart: events are found"
+                " by frames, so a drop across a wide gap may be counted twice"
+            )
+        recorded = trajectory.attrs["system"] == RecordedSettings.system
+        begins = "first frame at" if recorded else "branch at"
+        ensemble = _describe_ensemble(
+            result, comparison.iloc[0], self.escape_share, begins
+        )
         lines.append("\n" + ensemble)
         windows = transitions.two_drops_by_window(values, self.detection)
         for window, drops in windows.items():
@@ -169,6 +181,10 @@ class Events(Analysis):
         return transitions.trajectory_scalar(selected, scalar, self.split)
 
 
+_UNEVEN = 3
+"""Largest gap between frames, over their median, that is not mentioned."""
+
+
 def trajectory_names(results: Sequence[xr.Dataset]) -> list[str]:
     """Names of the files of results, without suffix, or numbers from 1."""
     return [
@@ -193,14 +209,14 @@ def _comparison_columns(unit: str) -> list[Column]:
 
 
 def _describe_ensemble(
-    result: xr.Dataset, escapes: pd.Series, escape_share: float | None
+    result: xr.Dataset, escapes: pd.Series, escape_share: float | None, begins: str
 ) -> str:
     diverged, unit = int((~result["alive"].values).sum()), result.attrs["unit_of_time"]
     censored = (
         f"; {diverged} diverged and are censored from then on" if diverged else ""
     )
     begin = result.attrs["first_step"] / result.attrs["unit"]
-    since = f" after the branch at {unit} {begin:g}" if begin else ""
+    since = f" after the {begins} {unit} {begin:g}" if begin else ""
     criterion = transitions.ESCAPE_CRITERIA[result.attrs["scalar"]]
     change = (
         f"{'rise' if criterion.rising else 'fall'} by"

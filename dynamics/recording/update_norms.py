@@ -388,7 +388,7 @@ class UpdateNorms:
     def _measure_update(self, one: _Optimizer) -> None:
         one.is_due = False
         if one.before:
-            moved = torch._foreach_sub(one.parameters, list(one.before))
+            moved = torch._foreach_sub(_wide(one.parameters), _wide(one.before))
             self._update.update(zip(one.places, _norms(moved), strict=True))
 
     def _by_layer(self, norms: Mapping[int, torch.Tensor]) -> np.ndarray:
@@ -434,12 +434,17 @@ def has_closure(args: tuple, kwargs: Mapping[str, Any]) -> bool:
 
 def _norms(tensors: Sequence[torch.Tensor], scale: float = 1.0) -> list[torch.Tensor]:
     """The norm of each tensor times a factor."""
-    wide = [
+    norms = list(torch._foreach_norm(_wide(tensors))) if tensors else []
+    return norms if scale == 1 else [norm * scale for norm in norms]
+
+
+def _wide(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """Tensors with the values of those that may be sparse, in float32 if they have half
+    the precision."""
+    return [
         tensor if tensor.dtype in _WIDE and not tensor.is_sparse else _widened(tensor)
         for tensor in tensors
     ]
-    norms = list(torch._foreach_norm(wide)) if wide else []
-    return norms if scale == 1 else [norm * scale for norm in norms]
 
 
 _WIDE = (torch.float32, torch.float64)

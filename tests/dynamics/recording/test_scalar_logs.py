@@ -264,7 +264,20 @@ def test_events_of_a_log(tmp_path, output_of):
     rows = [f"{step},{2 if step < 500 else 0.1}" for step in range(0, 1000, 5)]
     write(tmp_path / "log.csv", "\n".join(["Step,loss", *rows]))
     assert "frames      200, from step 0 to 995" in output_of("sims.collect", "log.csv")
-    assert "497.5" in output_of("analysis.events", "runs/log.nc")
+    output = output_of("analysis.events", "runs/log.nc")
+    assert "497.5" in output
+    assert "steps apart" not in output
+    assert " after the " not in output
+
+
+def test_events_of_a_log_with_gaps(tmp_path, output_of):
+    steps = [*range(10, 400, 5), *range(400, 1000, 50)]
+    rows = [f"{step},{2 if step < 300 else 0.1}" for step in steps]
+    write(tmp_path / "log.csv", "\n".join(["Step,loss", *rows]))
+    output_of("sims.collect", "log.csv")
+    output = output_of("analysis.events", "runs/log.nc")
+    assert "frames are 5 to 50 steps apart" in output
+    assert "after the first frame at step 10" in output
 
 
 SPLITS = {

@@ -664,3 +664,25 @@ def test_a_warm_up_from_zero_can_be_analysed(tmp_path):
     speed = embedding_speed(trajectory)[0]
     assert np.isnan(speed.values).tolist() == [True] * 2 + [False] * 7
     assert np.isfinite(on_normalised_time(speed.expand_dims("run"))[0, 50:]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_norms_of_updates_are_those_of_the_exact_differences(dtype):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(40, 30).to(dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.7)
+    inputs = torch.randn(8, 40).to(dtype)
+    expected = []
+    with dynamics.record(model, optimizer, "half.nc") as recording:
+        for _ in range(3):
+            before = [item.detach().double().clone() for item in model.parameters()]
+            optimizer.zero_grad()
+            loss = model(inputs).square().mean()
+            loss.backward()
+            optimizer.step()
+            recording.step(loss=loss)
+            after = [item.detach().double() for item in model.parameters()]
+            moved = zip(after, before, strict=True)
+            expected.append([float((new - old).norm()) for new, old in moved])
+    norms = dynamics.open_trajectory("half.nc")["update_norm"].values[0, 1:]
+    assert_allclose(norms, expected, rtol=1e-6)
