@@ -42,6 +42,11 @@ NATURAL_LIMITS = {"%": (0, 104), "": (-1.06, 1.06)}
 correlations and cosines."""
 
 
+def token_places(axes: Axes) -> np.ndarray:
+    """The places (token, 2) of the marks of a panel."""
+    return np.concatenate([marks.get_offsets() for marks in axes.collections])
+
+
 def faults(figure: Figure, column: bool = False) -> list[str]:
     """What is wrong with a figure, a line each."""
     figure.draw_without_rendering()

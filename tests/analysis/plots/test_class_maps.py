@@ -21,7 +21,7 @@ from dynamics import (
     simulate,
     training_pairs,
 )
-from tests.analysis.plots.rendering import faults
+from tests.analysis.plots.rendering import faults, token_places
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     sums = embedding[pairs].sum(axis=1) / run.view.scale
     chosen = training_pairs(9, ModularSettings(n=9).train_pairs, [5 + seed_place])[0]
     colours = class_colours(9)[pairs.sum(axis=1) % 9]
-    assert_allclose(tokens.collections[0].get_offsets(), 2 * embedding / run.view.scale)
+    assert_allclose(token_places(tokens), 2 * embedding / run.view.scale)
     assert_allclose(filled.get_offsets(), sums[chosen])
     assert_allclose(filled.get_facecolors()[:, :3], colours[chosen])
     assert_allclose(hollow.get_offsets(), sums[~chosen])

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from analysis.plots import use_style
 from analysis.plots.embedding_grid import plot_embeddings
 from analysis.structures.projection import principal_plane
+from tests.analysis.plots.rendering import token_places
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,7 @@ def test_any_embedding_can_be_drawn(n, dim, generator):
     figure = plot_embeddings(x, range(7), "title")
     assert len(figure.axes) == 7
     for axes, points in zip(figure.axes, x, strict=True):
-        assert_allclose(axes.collections[0].get_offsets(), principal_plane(points))
+        assert_allclose(token_places(axes), principal_plane(points))
         assert axes.get_title().startswith("seed ")
 
 
@@ -39,3 +40,12 @@ def test_width_and_text_are_those_of_the_style(column, millimetres, generator):
         box.xmin >= 0 and box.xmax <= figure.bbox.xmax and box.ymin >= 0
         for box in inside
     )
+
+
+def test_marks_cover_the_numbers_of_tokens_below_them(generator):
+    (axes,) = plot_embeddings(generator.standard_normal((1, 5, 2)), [0], "").axes
+    marks = [item.get_zorder() for item in axes.collections]
+    numbers = [item.get_zorder() for item in axes.texts]
+    assert len(marks) == len(numbers) == 5
+    assert numbers[:-1] < marks[1:]
+    assert marks == sorted(set(marks))

@@ -58,6 +58,7 @@ from dynamics import (
 )
 from dynamics.settings import SettingsError
 from dynamics.trajectory.recorder import save_trajectory
+from tests.analysis.plots.rendering import token_places
 
 TINY = SparseSettings(length=6, sparsity=2, hidden=8, data=64, batch=16, lr=0.02)
 SEVEN = {"n": 7, "hidden": 6}
@@ -258,7 +259,7 @@ def test_embeddings_are_those_of_the_runs_in_the_title(name, drawn, opened):
     last = opened(DRAWN[name][0])["embedding"].isel(step=-1)
     runs = [int(run) for run in re.findall(r"run (\d+)", result.here)]
     for axes, run in zip(result.figure.axes, runs, strict=True):
-        offsets = axes.collections[0].get_offsets()
+        offsets = token_places(axes)
         np.testing.assert_array_equal(offsets, last.isel(run=run))
         assert axes.get_title().startswith(f"run {run}: ")
 
