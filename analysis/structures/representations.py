@@ -90,12 +90,7 @@ def representation_measures(
     def activations(index: int) -> list[np.ndarray]:
         layers = []
         for name in names:
-            x = (
-                trajectory[name]
-                .isel(step=index)
-                .transpose("run", "example", ...)
-                .values
-            )
+            x = trajectory[name].isel(step=index).transpose("run", ...).values
             x = x.reshape(*x.shape[:2], -1)
             finite = np.isfinite(x).all(axis=(1, 2), keepdims=True)
             layers.append(np.where(finite, x, np.nan))

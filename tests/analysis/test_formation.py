@@ -285,7 +285,7 @@ def test_two_sizes_of_which_one_has_no_grids(template, output_of):
     texts = [text.get_text() for panel in drawn.axes for text in panel.texts]
     assert texts == ["not known for large"]
     _, labels = drawn.axes[4].get_legend_handles_labels()
-    events = ["structure", "95%, structure", "circle", "grid", "imperfections"]
+    events = ["structure", "95%, a", "circle", "grid", "imperfections", "95%, large"]
     assert labels == events
 
 
