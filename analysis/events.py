@@ -182,7 +182,8 @@ class Events(Analysis):
 
 
 _UNEVEN = 3
-"""Largest gap between frames, over their median, that is not mentioned."""
+"""The command says that frames are unevenly spaced if the largest gap between two frames is
+more than this number times the median gap."""
 
 
 def trajectory_names(results: Sequence[xr.Dataset]) -> list[str]:

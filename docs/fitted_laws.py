@@ -14,6 +14,7 @@ import numpy as np
 from analysis import forces, plots, structures
 from analysis.output import format_table, make_table
 from analysis.panels import colours
+from analysis.plots.curves import fill_interval
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from dynamics import ModularSettings, ParticleSettings, open_trajectory, simulate
 
@@ -98,8 +99,7 @@ def draw_figure(laws, rows):
             one = law.sel(space="whole")
             scale = float(np.abs(one["paper_like"]).max())
             low, high = (one[f"{name}_{end}"] / scale for end in ("low", "high"))
-            band = {"color": colour, "alpha": colours.interval_opacity(), "lw": 0}
-            axis.fill_between(one[x], low, high, **band, label="95% intervals")
+            fill_interval(axis, one[x], low, high, colour, label="95% intervals")
             label = f"weight decay {decay:g}"
             axis.plot(one[x], one[name] / scale, color=colour, label=label)
         axis.plot(

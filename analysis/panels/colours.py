@@ -55,10 +55,11 @@ PHASES = ("memorisation", "circuit formation", "cleanup")
 """Phases of grokking, which are meanings of colours."""
 
 _BAND_OPACITIES = (0.35, 0.25)
-"""On white and on a dark background, where curves contrast less with more opaque bands."""
+"""On a white and on a dark background. On a dark one, curves would be hard to see on bands
+that are more opaque."""
 
 _INTERVAL_OPACITIES = (0.2, 0.32)
-"""On white and on a dark background."""
+"""On a white and on a dark background."""
 
 _CLASSES = (
     (
@@ -102,12 +103,12 @@ _TEXT_ON_LIGHT = 0.1
 
 
 def interval_opacity() -> float:
-    """Opacity of the areas between two curves: intervals and quartiles."""
+    """Opacity of an area that shows an interval or the range between quartiles."""
     return _INTERVAL_OPACITIES[current_style().dark]
 
 
 def band_opacity() -> float:
-    """Opacity of bands behind curves, which show drops and phases."""
+    """Opacity of the vertical bands behind curves that mark drops of the loss and phases."""
     return _BAND_OPACITIES[current_style().dark]
 
 

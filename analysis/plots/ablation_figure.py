@@ -12,6 +12,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from analysis.output.counts import count_of
 from analysis.panels import colours
+from analysis.plots.curves import fill_interval
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -127,15 +128,8 @@ def _plot_means(axes: Axes, points: pd.DataFrame) -> None:
         elinewidth=1,
         label="mean, with its 95% interval",
     )
-    axes.fill_between(
-        x,
-        mean - deviation,
-        mean + deviation,
-        color=accuracy,
-        alpha=colours.interval_opacity(),
-        linewidth=0,
-        label="± standard deviation (VC's band)",
-    )
+    label = "± standard deviation (VC's band)"
+    fill_interval(axes, x, mean - deviation, mean + deviation, accuracy, label=label)
     finite = np.pad(np.isfinite(deviation), 1)
     alone = (
         finite[1:-1] & ~finite[:-2] & ~finite[2:]

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from analysis.panels import colours, figure_panels
 from analysis.plots.audit_figure import plot_audit_panels
+from analysis.plots.curves import fill_interval
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -204,14 +205,7 @@ def _plot_curve(
         unit = (
             np.nanmax(middle) if relative and np.nanmax(middle, initial=0) > 0 else 1.0
         )
-        panel.fill_between(
-            time,
-            low / unit,
-            high / unit,
-            color=colour,
-            alpha=colours.interval_opacity(),
-            linewidth=0,
-        )
+        fill_interval(panel, time, low / unit, high / unit, colour)
         panel.plot(time, middle / unit, color=colour)
     positive = np.nan_to_num(result[name].values) > 0
     if name != "displacement" and positive.any():

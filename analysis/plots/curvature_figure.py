@@ -22,6 +22,7 @@ from analysis.output.counts import count_of
 from analysis.panels import colours
 from analysis.panels.colours import colour
 from analysis.plots.curves import (
+    fill_interval,
     in_units_of_time,
     layer_looks,
     log_limits,
@@ -309,8 +310,7 @@ def _draw(
     )
     panel.plot(step, value, linestyle, color=color, label=label, **look)
     if band and np.isfinite(low).any():
-        opacity = colours.interval_opacity()
-        panel.fill_between(step, low, high, color=color, alpha=opacity, linewidth=0)
+        fill_interval(panel, step, low, high, color)
 
 
 def finish_panel(

@@ -25,14 +25,14 @@ _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
 that coincide are all visible."""
 
 _DASHED_FROM = 4
-"""The layer from which lines are broken, so that more than this number can be told
-apart."""
+"""Number of layers with solid lines. Those of further layers are broken, as there are too
+few colours that can be told apart."""
 
 _BROKEN = "--", "-."
 """Styles of these lines, in turn."""
 
 _MARKERS = "osD^v"
-"""Markers of things in an order, in turn."""
+"""Markers of curves in an order, in turn."""
 
 _WIDEST = 2.2
 """Width of the first of several lines that may lie on each other, as a multiple of the
@@ -56,7 +56,9 @@ def metric_quartiles(trajectory: xr.Dataset, name: str) -> np.ndarray:
 
 
 def loss_label(system: str, split: str = "") -> str:
-    """The name of the loss of a system, on a split, with its unit, if it is known."""
+    """The label of an axis that shows the loss of a system, with the unit if it is known.
+
+    split: word before it, such as "training"."""
     unit = unit_of_loss(system)
     return f"{split} loss{f' ({unit})' if unit else ''}".lstrip()
 
@@ -105,20 +107,22 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
             label=split,
         )
         set_width_of_split(line, split)
-        axes.fill_between(
-            epoch,
-            low,
-            high,
-            color=colour,
-            alpha=interval_opacity(),
-            linewidth=0,
-            zorder=line.get_zorder() - 1,
-        )
+        order = line.get_zorder() - 1
+        fill_interval(axes, epoch, low, high, colour, zorder=order)
     first, last = epoch[0], epoch[-1]
     axes.set(
         xlabel="epoch",
         xlim=(first, last) if last > first else (first - 0.5, first + 0.5),
     )
+
+
+def fill_interval(
+    axes: Axes, x: Any, low: Any, high: Any, colour: Any, **look: Any
+) -> None:
+    """Fill the area between the lower and the upper ends (x,) of intervals, or between
+    quartiles. look: further arguments of `fill_between`."""
+    opacity = interval_opacity()
+    axes.fill_between(x, low, high, color=colour, alpha=opacity, linewidth=0, **look)
 
 
 def set_width_of_split(line: Line2D, split: str) -> None:
@@ -144,9 +148,7 @@ def plot_quartile_band(
         return
     low, middle, high = np.nanquantile(by_run[:, some], (0.25, 0.5, 0.75), axis=0)
     if band:
-        panel.fill_between(
-            time[some], low, high, color=color, alpha=interval_opacity(), linewidth=0
-        )
+        fill_interval(panel, time[some], low, high, color)
     panel.plot(time[some], middle, color=color, label=label, **line)
 
 
@@ -179,12 +181,7 @@ def draw_survival(
         rows[0, -1] = end
     time, waiting, low, high = rows
     axes.step(time, waiting, where="post", color=colour, **line)
-    look: dict[str, Any] = {
-        "color": colour,
-        "alpha": interval_opacity(),
-        "linewidth": 0,
-    }
-    axes.fill_between(time, low, high, step="post", **look)
+    fill_interval(axes, time, low, high, colour, step="post")
 
 
 def log_limits(values: np.ndarray) -> tuple[float, float]:
@@ -252,15 +249,15 @@ def layer_looks(layers: Sequence[str]) -> list[dict[str, Any]]:
 
 
 class OrderedLook(NamedTuple):
-    """How the points of a thing in an order are drawn."""
+    """Colour and marker of one of several curves that have an order."""
 
     color: np.ndarray
     marker: str
 
 
 def ordered_looks(n: int) -> list[OrderedLook]:
-    """Looks of n things in an order: lightness of one hue, and markers in which
-    neighbours differ."""
+    """Colours and markers of n curves in the order of a number, such as N or the weight
+    decay. The colours have one hue; the markers of neighbours differ."""
     return [
         OrderedLook(rgb, _MARKERS[place % len(_MARKERS)])
         for place, rgb in enumerate(ordered_colours(n))

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.panels import colours, figure_panels
+from analysis.plots.curves import fill_interval
 from analysis.plots.figure_files import (
     draw_legend,
     in_style,
@@ -112,14 +113,7 @@ def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) ->
         means = np.array(
             [mean_structure_measure(result, name, at) for at in range(len(moment))]
         )
-        panel.fill_between(
-            moment,
-            means[:, 1],
-            means[:, 2],
-            color=colour,
-            alpha=colours.interval_opacity(),
-            linewidth=0,
-        )
+        fill_interval(panel, moment, means[:, 1], means[:, 2], colour)
         panel.plot(moment, means[:, 0], color=colour, label=label)
     levels = [
         float(np.median(chance_levels(result.measures, name)))

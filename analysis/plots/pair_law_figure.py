@@ -12,6 +12,7 @@ from analysis.forces.law_words import law_words
 from analysis.output.counts import count_of
 from analysis.panels import colours, figure_panels
 from analysis.plots.curves import (
+    fill_interval,
     plot_quartile_band,
     set_early_time_axis,
     times_of_frames,
@@ -115,14 +116,8 @@ def _plot_functions(
             linestyle="--",
             label=f"{kind} pairs, {given}",
         )
-        panel.fill_between(
-            result[axis],
-            result[f"{name}_low"],
-            result[f"{name}_high"],
-            color=colour,
-            alpha=colours.interval_opacity(),
-            linewidth=0,
-        )
+        ends = result[f"{name}_low"], result[f"{name}_high"]
+        fill_interval(panel, result[axis], *ends, colour)
     _limit_to_curves(panel, result, names)
     low, high = panel.get_ylim()
     is_cut = any(

@@ -119,7 +119,7 @@ def representation_measures(
                         participation_ratio(x),
                         linear_cka(x, last[layer]),
                         before,
-                        _distances(x, last[layer]),
+                        _procrustes_distances(x, last[layer]),
                         between,
                     ]
                 )
@@ -131,9 +131,9 @@ def representation_measures(
     return result.drop_dims("further")
 
 
-def _distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Procrustes distances (run,) of activations (run, example, feature); NaN where
-    they are not finite."""
+def _procrustes_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The Procrustes distance of each run, (run,), between two arrays of activations (run,
+    example, feature); NaN for a run with activations that are not finite."""
     finite = np.isfinite(x).all(axis=(1, 2)) & np.isfinite(y).all(axis=(1, 2))
     result = np.full(len(x), np.nan)
     if finite.any():

@@ -439,8 +439,7 @@ def _norms(tensors: Sequence[torch.Tensor], scale: float = 1.0) -> list[torch.Te
 
 
 def _wide(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """Tensors with the values of those that may be sparse, in float32 if they have half
-    the precision."""
+    """The tensors in float32 or float64; for a sparse tensor its values."""
     return [
         tensor if tensor.dtype in _WIDE and not tensor.is_sparse else _widened(tensor)
         for tensor in tensors

@@ -43,7 +43,7 @@ correlations and cosines."""
 
 
 def token_places(axes: Axes) -> np.ndarray:
-    """The places (token, 2) of the marks of a panel."""
+    """The positions (token, 2) of the markers in a panel."""
     return np.concatenate([marks.get_offsets() for marks in axes.collections])
 
 
