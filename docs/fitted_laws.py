@@ -93,6 +93,7 @@ def draw_figure(laws, rows):
     ink = colours.colour("ink")
     for axis, (name, title) in zip(panels[:3], FUNCTIONS.items(), strict=True):
         x = "angle" if "alignment" in name else "distance"
+        sign = "positive aligns" if x == "angle" else "negative attracts"
         for (decay, law), colour in zip(
             laws.items(), colours.ordered_colours(len(laws)), strict=True
         ):
@@ -108,7 +109,7 @@ def draw_figure(laws, rows):
         axis.set(
             title=title,
             xlabel="cosine" if x == "angle" else "distance",
-            ylabel="relative strength",
+            ylabel=f"relative strength, {sign}",
         )
         if x == "distance":
             axis.set_xscale("log")

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import plots
-from analysis.panels.colours import colour
+from analysis.panels.colours import series_colours
 from analysis.plots.figure_files import draw_legend, in_style
 
 NUMBERS = Path(__file__).parent / "force-r2.csv"
@@ -21,7 +21,8 @@ PICTURE = Path("runs/force-r2.png")
 MOMENTS = ("test accuracy .5", "test accuracy .9", "end")
 SPACES = ("whole space", "planes of the key frequencies")
 SHIFT = {"four fields": -0.16, "pair law": 0.16}
-ROLES = {"four fields": "first", "pair law": "second"}
+INKS = {"four fields": 0, "pair law": 3}
+"""Indices of the colours of series: others than those of successful and failed runs."""
 
 
 @in_style
@@ -42,8 +43,9 @@ def draw_figure(table: pd.DataFrame) -> Figure:
         axes.set_yticks(list(places.values()), labels)
     first.invert_yaxis()
     first.set_xlim((table["r2"] - table["half"]).min() - 0.02, 0.75)
-    for axes in panels[1]:
+    for axes in panels.flat:
         axes.set_xlabel("R²")
+        axes.tick_params(labelbottom=True)
     draw_legend(figure)
     return figure
 
@@ -53,7 +55,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, places: dict) -> None:
     for law, of_law in rows.groupby("law"):
         keys = of_law[["n", "dim", "attention_rate"]].to_numpy()
         y = [places[tuple(key)] + SHIFT[law] for key in keys]
-        options = {"color": colour(ROLES[law]), "ms": 4, "ls": "none"}
+        options = {"color": series_colours()[INKS[law]], "ms": 4, "ls": "none"}
         axes.errorbar(
             of_law["r2"],
             y,

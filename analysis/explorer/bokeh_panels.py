@@ -42,9 +42,13 @@ from analysis.panels.scene import (
     Points,
     Scene,
 )
+from analysis.panels.style import width_of_split
 
 _MARK_SIZE, _LABELLED_MARK_SIZE = 7.0, 14.0
 """Diameter of a marker of size 1, and of a marker with a label, in pixels."""
+
+_CURVE_WIDTH = 1.3
+"""Width in pixels of the narrowest curves."""
 
 LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 """Pixels around a frame, for ticks and their numbers."""
@@ -207,7 +211,7 @@ def add_hover(
     for example "@label (@x, @y)". across: for curves, whose values are those at the
     step nearest to the pointer, at any height of the panel."""
     if across:
-        more = {"attachment": "horizontal", "mode": "vline", "line_policy": "nearest"}
+        more |= {"attachment": "horizontal", "mode": "vline", "line_policy": "nearest"}
     plot.add_tools(models.HoverTool(renderers=[renderer], tooltips=tooltips, **more))
 
 
@@ -386,18 +390,22 @@ def _add_curves(
 ) -> dict[str, Any]:
     """Add curves, with the events of the run above them, and a cursor."""
     x, y = np.asarray(layer.x, np.float64), np.asarray(layer.y, np.float64)
+    widths = [width_of_split(name) for name in layer.names]
+    order = np.argsort(np.negative(widths), kind="stable")
     source = models.ColumnDataSource(
         {
             "x": [x] * len(y),
-            "y": list(y),
-            "colour": list(map(to_hex, layer.colours)),
-            "label": list(layer.names),
+            "y": [y[curve] for curve in order],
+            "colour": [to_hex(layer.colours[curve]) for curve in order],
+            "label": [layer.names[curve] for curve in order],
+            "place": order,
+            "width": [_CURVE_WIDTH * widths[curve] for curve in order],
         }
     )
-    glyph = models.MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3)
+    glyph = models.MultiLine(xs="x", ys="y", line_color="colour", line_width="width")
     lines = plot.add_glyph(source, glyph)
     words = f"@label: $snap_y, {panel.x_label} $snap_x"
-    add_hover(plot, lines, words, across=True)
+    add_hover(plot, lines, words, across=True, sort_by="place")
     for begin, end, of, _ in panel.spans:
         band = {"left": begin, "right": end, "fill_color": of, "line_color": None}
         plot.add_layout(models.BoxAnnotation(fill_alpha=band_opacity(), **band))

@@ -36,7 +36,15 @@ FORMATION = (
     *("circle_distance", "grid_distance", "imperfections", "dominant_fraction"),
     *("onsets", "frequencies"),
 )
-GRADIENTS = ("loss", "accuracy", "log", "linear", "drops", "spikes", "correlations")
+GRADIENTS = (
+    "loss",
+    "accuracy",
+    "levels",
+    "strips",
+    "drops",
+    "spikes",
+    "correlations",
+)
 INTERVENTIONS = ("spikes", "rate", "test")
 LEARNING_COEFFICIENT = ("coefficient", "loss", "chains")
 NOISE = ("scale", "size", "rank", "hessian")

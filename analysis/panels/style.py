@@ -22,6 +22,15 @@ COLUMN, FULL = 85, 180
 GRID_DPI = 100
 """Pixels per inch of films and of frames, whose sizes are given in pixels."""
 
+_SPLIT_WIDTHS = {"unseen": 3.4, "test": 2.1, "validation": 2.1}
+
+
+def width_of_split(name: str) -> float:
+    """Width of the curve of a split, or of any other quantity, relative to that of the
+    training split. Wider curves are drawn first, so that curves that coincide are all
+    visible."""
+    return _SPLIT_WIDTHS.get(name, 1.0)
+
 
 @dataclass(frozen=True)
 class Style:

@@ -62,15 +62,13 @@ def plot_ablation(result: xr.Dataset, with_first: bool = True) -> Figure:
         else:
             _plot_means(axes, points)
         _decorate_panel(axes, name, points["value"], settings)
+        axes.set_title(row)
         ylabel = "test accuracy" if row in first else "test accuracy, fraction of runs"
         axes.set(
             xlabel=ABLATION_PANELS[name],
             ylabel=ylabel if starts_row(axes) else "",
             ylim=(-0.04, 1.06),
         )
-    for axes, row in zip(panels, np.repeat(rows, len(names)), strict=True):
-        if starts_row(axes):
-            axes.set_title(row)
     entries = legend_entries(figure)
     draw_legend(
         figure,

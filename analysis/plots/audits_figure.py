@@ -67,11 +67,12 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
                 title=f"{_SPACES[str(space)]}, {_MOMENTS[moment]}",
                 xlabel=_SYMBOLS.get(x, x.replace("_", " ")),
             )
-        panels[2 * at].set(
-            ylabel=f"cosine with the {words.name}",
-            ylim=(min(-0.25, panels[2 * at].get_ylim()[0]), 1),
-        )
-        panels[2 * at + 1].set(ylabel=f"R² of its {words.fields}", ylim=(0, 1))
+        panels[2 * at].set(ylabel=f"cosine with the {words.name}")
+        panels[2 * at + 1].set(ylabel=f"R² of its {words.fields}", ylim=(-0.03, 1.03))
+    cosines = panels[::2]
+    lowest = min([-0.25, *(panel.get_ylim()[0] for panel in cosines)])
+    for panel in cosines:
+        panel.set_ylim(lowest, 1.03)
     draw_legend(figure)
     return figure
 

@@ -17,12 +17,9 @@ from analysis.panels.colours import (
     ordered_colours,
 )
 from analysis.panels.common_panels import evenly_spaced_indices, unit_of_loss
+from analysis.panels.style import width_of_split
 from analysis.statistics.survival import SurvivalCurve
 from dynamics.trajectory.diverged import count_diverged, count_stopped, mask_diverged
-
-_LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
-"""Widths relative to that of other splits; the widest is drawn first, so that curves
-that coincide are all visible."""
 
 _DASHED_FROM = 4
 """Number of layers with solid lines. Those of further layers are broken, as there are too
@@ -31,7 +28,7 @@ few colours that can be told apart."""
 _BROKEN = "--", "-."
 """Styles of these lines, in turn."""
 
-_MARKERS = "osD^v"
+_MARKERS = "osD^vP<X>*"
 """Markers of curves in an order, in turn."""
 
 _WIDEST = 2.2
@@ -109,6 +106,9 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
         set_width_of_split(line, split)
         order = line.get_zorder() - 1
         fill_interval(axes, epoch, low, high, colour, zorder=order)
+        edge = 0.25 * line.get_linewidth()  # areas that coincide mix their colours
+        ends = np.stack([low, high], axis=1)
+        axes.plot(epoch, ends, color=colour, linewidth=edge, zorder=order + 0.5)
     first, last = epoch[0], epoch[-1]
     axes.set(
         xlabel="epoch",
@@ -127,7 +127,7 @@ def fill_interval(
 
 def set_width_of_split(line: Line2D, split: str) -> None:
     """Give the curve of a split its width, and draw wide ones first."""
-    width = _LINE_WIDTHS.get(split, 1.0)
+    width = width_of_split(split)
     line.set(linewidth=width * line.get_linewidth(), zorder=3 - 0.1 * width)
 
 

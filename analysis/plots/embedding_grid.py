@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from analysis.panels.colours import class_colours, colour, text_colours
@@ -24,6 +25,15 @@ _MAX_NUMBERED = 100
 _PANEL = 2.4
 """Largest width of a panel in inches."""
 
+_CLOSEST = 0.9
+"""Smallest distance of two numbered marks, relative to their diameter."""
+
+_MOVED = 0.1
+"""Distance from its token from which on a mark is hollow, relative to its diameter."""
+
+_ROUNDS = 500
+"""Largest number of rounds in which marks move apart."""
+
 
 @in_style
 def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
@@ -39,11 +49,13 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
     note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
     joined = embedding.shape[1] <= MAX_JOINED_POINTS
     lines = "; lines join tokens i and i + 1" if joined else ""
-    figure.suptitle(title + note + lines)
+    moved = False
     for panel, (x, seed) in enumerate(zip(drawn, seeds, strict=False)):
         axes = figure.add_subplot(rows, columns, panel + 1)
-        draw_tokens(axes, principal_plane(x))
+        moved |= draw_tokens(axes, principal_plane(x))
         axes.set_title(f"seed {seed}: {structure_label(x)}")
+    beside = "; hollow marks lie beside their tokens" if moved else ""
+    figure.suptitle(title + note + lines + beside)
     return figure
 
 
@@ -52,9 +64,10 @@ def draw_tokens(
     points: np.ndarray,
     mark: float | None = None,
     letters: float | None = None,
-) -> None:
+) -> bool:
     """Draw tokens (token, 2), coloured as classes; up to 100 are numbered, up to 150
-    joined by a line.
+    joined by a line. Numbered marks that would cover each other are hollow and lie
+    beside their tokens, which have dots; returns whether there are any.
 
     mark: area of a token in square points; letters: font size of its number. By default
     both fit a panel of 2.4 inches."""
@@ -70,26 +83,61 @@ def draw_tokens(
     if n <= MAX_JOINED_POINTS:
         line = np.vstack([points, points[:1]]).T
         axes.plot(*line, color=colour("faint"), linewidth=0.6, zorder=1)
-    many = min(1.0, _MAX_NUMBERED / n)
-    size = many * (110 if n <= 40 else 40) if mark is None else mark
-    written = (6.5 if n <= 40 else 4) if letters is None else letters
-    marks: dict[str, Any] = {
-        "edgecolors": colour("background"),
-        "linewidths": 0.6 * many,
-    }
+    edge: dict[str, Any] = {"edgecolors": colour("background"), "linewidths": 0.6}
     if n > _MAX_NUMBERED:
-        axes.scatter(points[:, 0], points[:, 1], s=size, c=colours, zorder=2, **marks)
-        return
-    for token, (x, y) in enumerate(points):
+        many = _MAX_NUMBERED / n
+        size = 40 * many if mark is None else mark
+        edge["linewidths"] = 0.6 * many
+        axes.scatter(points[:, 0], points[:, 1], s=size, c=colours, zorder=2, **edge)
+        return False
+    size = (110 if n <= 40 else 40) if mark is None else mark
+    written = (6.5 if n <= 40 else 4) if letters is None else letters
+    width = axes.bbox.width / axes.figure.dpi * 72  # of the panel, in points
+    apart = _CLOSEST * size**0.5 * 2 * reach / width
+    places = spread_marks(points, apart, reach - apart / 2)
+    moved = np.hypot(*(places - points).T) > _MOVED * apart
+    places[~moved] = points[~moved]
+    for token, (place, ink) in enumerate(zip(places, colours, strict=True)):
         order = 2 + token / n  # a mark covers the numbers of tokens below it
-        axes.scatter(x, y, s=size, color=colours[token], zorder=order, **marks)
+        fill, look = ink, edge
+        if moved[token]:
+            fill = np.array(to_rgb(colour("background")))
+            look = {"edgecolors": [ink], "linewidths": 1.2}
+            x, y = np.stack([points[token], place], axis=1)
+            axes.plot(x, y, color=ink, linewidth=0.8, zorder=1.5)
+            axes.scatter(x[:1], y[:1], s=0.2 * size, color=[ink], zorder=1.6)
+        axes.scatter(place[:1], place[1:], s=size, color=[fill], zorder=order, **look)
         axes.text(
-            x,
-            y,
+            float(place[0]),
+            float(place[1]),
             str(token),
             ha="center",
             va="center",
             fontsize=written,
-            color=text_colours(colours[token]),
+            color=text_colours(fill),
             zorder=order,
         )
+    return bool(moved.any())
+
+
+def spread_marks(points: np.ndarray, apart: float, reach: float) -> np.ndarray:
+    """Places near points (point, 2) that are at least a distance apart, if there is
+    room for them between -reach and reach on both axes. Points that are far from all
+    others keep their places."""
+    places = points.astype(np.float64)
+    angle = 2.4 * np.arange(len(points))  # so that points on a line leave it
+    nudges = 0.05 * apart * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    for turn in range(_ROUNDS):
+        between = places[:, None] - places
+        distance = np.hypot(*between.T).T
+        np.fill_diagonal(distance, np.inf)
+        close = distance < apart
+        if not close.any():
+            break
+        if turn == 0:
+            places += nudges * close.any(axis=1)[:, None]
+        else:
+            push = np.maximum(apart / np.maximum(distance, 1e-9) - 1, 0)
+            places += 0.3 * (push[..., None] * between).sum(axis=1)
+            places = places.clip(-reach, reach)
+    return places

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from analysis.output.counts import count_of
@@ -82,8 +81,8 @@ def _example_runs(result: xr.Dataset) -> list[int]:
 
 def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) -> None:
     """Draw the scalar of a run, coloured bands for drops and rises, grey bands for
-    plateaus, and triangles for spikes. Bands of initial drops and rises, which are not
-    counted, are paler."""
+    plateaus, and triangles for spikes. Initial drops and rises, which are not counted,
+    have a circle at the upper edge instead of a line in the middle."""
     unit = result.attrs["unit"]
     steps = values["step"].values / unit
     axes.plot(steps, values.values[run], color=colours.colour("ink"), zorder=3)
@@ -108,18 +107,28 @@ def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) ->
                 label=kind,
             )
         else:
-            initial = bool(result["event_initial"][event])
             colour = colours.colour(kind)
             axes.axvspan(
                 begin,
                 end,
-                facecolor=to_rgba(colour, colours.band_opacity()),
-                edgecolor=colour,
-                hatch="////" if initial else None,
+                color=colour,
+                alpha=colours.band_opacity(),
                 linewidth=0,
-                label=f"initial {kind}" if initial else _CHANGES[kind],
+                label=_CHANGES[kind],
             )
-            if not initial:
+            if bool(result["event_initial"][event]):
+                axes.plot(
+                    middle,
+                    1,
+                    "o",
+                    color=colour,
+                    markerfacecolor=colours.colour("background"),
+                    transform=axes.get_xaxis_transform(),
+                    zorder=4,
+                    clip_on=False,
+                    label=f"initial {kind}, not counted",
+                )
+            else:
                 line = f"middle of a {kind}"
                 axes.axvline(middle, color=colour, label=line)
     axes.set_xlim(steps[0], steps[-1])

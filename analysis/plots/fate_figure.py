@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -17,10 +18,11 @@ from analysis.panels.colours import (
     class_colours,
     colour,
     interval_opacity,
-    series_colours,
+    pale_colours,
 )
 from analysis.plots.curves import loss_label
 from analysis.plots.figure_files import in_style, new_panels
+from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import mask_diverged
 
 _SHIFT = 0.004
@@ -48,7 +50,7 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     series, name = _scalar(trajectory)
     ends = {1.0: colour("successful"), 0.0: colour("failed")}
     # bands of many runs lie on each other
-    opacity = max(0.06, min(interval_opacity(), 0.5 / result.sizes["run"]))
+    opacity = max(0.06, min(interval_opacity(), 2 / result.sizes["run"]))
     for run, has_outcome in enumerate(result["outcome"].values.tolist()):
         if has_outcome not in ends:
             continue
@@ -74,9 +76,7 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     below.axhline(
         0.5, color=colour("muted"), linewidth=0.8, linestyle="--", label="half"
     )
-    interval = Patch(
-        color=colour("muted"), alpha=interval_opacity(), label="bands: 95% intervals"
-    )
+    interval = Patch(color=colour("muted"), alpha=opacity, label="bands: 95% intervals")
     limits = float(trajectory["step"][0]), float(result.attrs["until"])
     if (series > 0).all():
         above.set_yscale("log")
@@ -108,8 +108,7 @@ def plot_explained_variance(results: Mapping[str, xr.Dataset]) -> Figure:
     )
     names = list(results)
     several = [name for name in names if results[name].sizes["step"] > 1]
-    inks = dict.fromkeys(names, colour("ink"))
-    inks |= zip(several, series_colours(len(several)), strict=True)
+    inks = _system_shades(results)
     for place, (name, result) in enumerate(results.items()):
         intervals = np.array(
             [explained_variance(result, at) for at in range(result.sizes["step"])]
@@ -127,13 +126,36 @@ def plot_explained_variance(results: Mapping[str, xr.Dataset]) -> Figure:
             times = (result["step"] / result.attrs["until"]).values
             beside = _SHIFT * (several.index(name) - (len(several) - 1) / 2)
             later.errorbar(times + beside, value, yerr=errors, label=name, **look)
-    first.set(xlabel="explained by the first state", xlim=(0, 1.03))
+    first.set(
+        xlabel="fraction of the variance that the first state explains",
+        xlim=(-0.03, 1.03),
+    )
     first.set_yticks(range(len(names)), names)
     first.invert_yaxis()
-    later.set(xlabel="normalised time", ylim=(0, 1.03))
-    later.set_ylabel("explained variance")
+    later.set(xlabel="normalised time (points at one time are drawn side by side)")
+    later.set(ylabel="explained variance", ylim=(-0.03, 1.03))
     later.legend()
     return figure
+
+
+def _system_shades(results: Mapping[str, xr.Dataset]) -> dict[str, np.ndarray]:
+    """Colours of results by their names: that of particles or of networks; of several
+    results at later steps with the same one, shades from full to pale."""
+    shades: dict[str, np.ndarray] = {}
+    for particles in (True, False):
+        ink = np.array(to_rgb(colour("particles" if particles else "network")))
+        names = [
+            name
+            for name, result in results.items()
+            if (result.attrs.get("system") == ParticleSettings.system) == particles
+        ]
+        several = [name for name in names if results[name].sizes["step"] > 1]
+        shades |= dict.fromkeys(names, ink)
+        for name, opacity in zip(
+            several, np.linspace(1, 0.5, len(several)), strict=True
+        ):
+            shades[name] = pale_colours(ink, opacity)
+    return shades
 
 
 def _scalar(trajectory: xr.Dataset) -> tuple[xr.DataArray, str]:

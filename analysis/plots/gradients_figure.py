@@ -46,8 +46,10 @@ _EVENT_LINES = {
     "escape": ("-", "departure"),
 }
 
-_SCALES = ("log", "linear")
-"""Panels of the norms."""
+_NORM_PANELS = ("levels", "strips")
+
+_STRIP = 0.85
+"""Height of the largest norm over its running median, relative to the distance between layers."""
 
 _MANY_FRAMES = 300
 """If a run has more frames than this, the curves of training, test and unseen data are
@@ -88,7 +90,7 @@ def plot_gradient_norms(
     panels = dict(zip(names, axes, strict=True))
     events = _plot_run({name: panels[name] for name in of_run}, trajectory, run, config)
     entries = {
-        **legend_entries(figure, [panels["log"], panels["linear"]]),
+        **legend_entries(figure, [panels["levels"]]),
         **events,
     }
     for name, kind in zip(("drops", "spikes"), result["kind"].values, strict=False):
@@ -118,7 +120,7 @@ def plot_run_norms(
 def _panels_of_run(trajectory: xr.Dataset) -> list[str]:
     """Names of the panels that show one run."""
     accuracy = ["accuracy"] if "accuracy" in trajectory else []
-    return ["loss", *accuracy, *_SCALES]
+    return ["loss", *accuracy, *_NORM_PANELS]
 
 
 def _name_largest_layers(
@@ -148,20 +150,22 @@ def _plot_run(
     clock = frame_clock(trajectory)
     with_loss = "loss" in trajectory
     if with_loss:
-        for name in panels.keys() - set(_SCALES):
+        for name in panels.keys() - set(_NORM_PANELS):
             _plot_metric(panels[name], one, name, time)
     else:
         panels["loss"].plot(time, -falling, color=colours.colour("ink"))
         panels["loss"].set(title="distance from the start", ylabel="distance")
+    norm = f"norm of the {'gradient' if with_loss else 'force'}"
+    levels, strips = (panels[name] for name in _NORM_PANELS)
     peaks = 0
-    for scale in _SCALES:
-        axes = panels[scale]
-        peaks = _plot_norms(axes, one, time, scale, config)
-        title = (
-            f"norm of the {'gradient' if with_loss else 'force'} (thin) and its"
-            f" running median, {scale}"
-        )
-        axes.set(title=title, ylabel="norm")
+    if len(time):
+        _plot_levels(levels, one, time, config.width(len(time)))
+        peaks = _plot_strips(strips, one, time, config)
+    levels.set(title=f"running median of the {norm}", ylabel="norm")
+    strips.set(
+        title="norm over its running median, log, layers as in the legend",
+        ylabel="a strip for each layer",
+    )
     marked = (
         _mark_events([*panels.values()], falling, not with_loss, time, series.detection)
         if len(falling) > 1
@@ -195,51 +199,56 @@ def _plot_metric(axes: Axes, one: xr.Dataset, name: str, time: np.ndarray) -> No
         axes.set_ylim(-0.03, 1.03)
 
 
-def _plot_norms(
-    axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, config: DetectionConfig
-) -> int:
-    """Draw the norm of each layer (thin), its running median over a window, and dots at
-    its peaks; return the number of these."""
-    if not len(time):
-        return 0
-    peaks = 0
-    norms = (
-        one["gradient_norm"]
-        .transpose("layer", "step")
-        .values[:, : len(time)]
-        .astype(np.float64)
-    )
-    width = config.width(len(time))
+def _plot_levels(axes: Axes, one: xr.Dataset, time: np.ndarray, width: int) -> None:
+    """Draw the running median over a window of the norm of each layer."""
+    norms = _norms(one, time)
     for look, norm in zip(layer_looks(_layers(one)), norms, strict=True):
-        colour = look["color"]
-        axes.plot(
-            time,
-            norm,
-            color=colour,
-            linewidth=0.5,
-            alpha=max(0.15, 0.6 / len(norms)),
-            zorder=1,
-        )
         median = median_filter(norm, width, mode="nearest")
+        axes.plot(time, median, **look, marker=_line_marker(time))
+    if (norms > 0).any():
+        axes.set_yscale("log")
+
+
+def _plot_strips(
+    axes: Axes, one: xr.Dataset, time: np.ndarray, config: DetectionConfig
+) -> int:
+    """Draw how far the norm of each layer is above its running median, as a logarithm
+    relative to the largest one, the first layer at the top, and dots at its peaks;
+    return the number of these."""
+    norms = _norms(one, time)
+    width = config.width(len(time))
+    peaks = 0
+    dots: dict[str, Any] = {
+        "markeredgecolor": colours.colour("background"),
+        "markeredgewidth": 0.4,
+        "zorder": 4,
+    }
+    for place, (look, norm) in enumerate(
+        zip(layer_looks(_layers(one)), norms, strict=True)
+    ):
+        median = median_filter(norm, width, mode="nearest")
+        ratio = norm / np.where(median > 0, median, np.nan)
+        height = np.log(np.maximum(ratio, 1))
+        largest = np.fmax.reduce(height, initial=0) or 1.0
+        strip = len(norms) - 1 - place + _STRIP * height / largest
         axes.plot(
             time,
-            median,
-            **look,
+            strip,
+            color=look["color"],
+            linewidth=0.5 * current_style().text / 9,
             marker=_line_marker(time),
-            zorder=2,
         )
         at = find_norm_peaks(norm, config).frame
         peaks += len(at)
-        dots: dict[str, Any] = {
-            "markeredgecolor": colours.colour("background"),
-            "markeredgewidth": 0.4,
-        }
-        axes.plot(time[at], norm[at], "o", color=colour, zorder=4, **dots)
-    if scale == "linear":
-        axes.set_ylim(bottom=0)
-    elif (norms > 0).any():
-        axes.set_yscale("log")
+        axes.plot(time[at], strip[at], "o", color=look["color"], **dots)
+    axes.set(ylim=(-0.1, len(norms)), yticks=range(len(norms)), yticklabels=[])
     return peaks
+
+
+def _norms(one: xr.Dataset, time: np.ndarray) -> np.ndarray:
+    """The norms of a run in double precision, (layer, step)."""
+    norms = one["gradient_norm"].transpose("layer", "step").values
+    return norms[:, : len(time)].astype(np.float64)
 
 
 def _layers(data: xr.Dataset) -> list[str]:

@@ -5,8 +5,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from analysis.output.counts import count_of
 from analysis.panels import figure_panels
-from analysis.panels.colours import colour, series_colours
+from analysis.panels.colours import series_colours
 from analysis.plots.curvature_figure import (
     count_of_runs,
     finish_panel,
@@ -46,12 +47,14 @@ def plot_learning_coefficients(result: xr.Dataset) -> Figure:
     last = result["trace"].isel(run=0, step=-1).values
     every = max(1, last.shape[1] // TRACES)
     draws = np.arange(last.shape[1])[::every]
-    for chain in last[np.isfinite(last).all(axis=1)]:
-        traces.plot(draws, chain[::every], color=colour("muted"), alpha=0.5)
+    finite = last[np.isfinite(last).all(axis=1)]
+    for chain, ink in zip(finite, series_colours(len(finite)), strict=True):
+        traces.plot(draws, chain[::every], color=ink, linewidth=1, alpha=0.7)
     if not traces.lines:
         annotate_panel(traces, "all chains diverged")
     traces.set(xlabel="draw", ylabel="nβ (loss − loss of the frame)")
-    traces.set_title("chains of the last frame of the first run")
+    chains = count_of(len(finite), "chain")
+    traces.set_title(f"{chains} of the last frame of the first run")
     return figure
 
 

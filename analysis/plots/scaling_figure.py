@@ -61,7 +61,7 @@ def plot_scaling(result: xr.Dataset) -> Figure:
     else:
         _plot_fractions_by_size(by_size[0], result, table)
         by_size[0].legend()
-    draw_legend(figure, legend_entries(figure, [circles, formation, imperfections]))
+    draw_legend(figure, legend_entries(figure, [formation, circles, imperfections]))
     return figure
 
 

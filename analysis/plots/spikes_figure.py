@@ -99,7 +99,11 @@ def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
         label="step examined",
     )
     axes.plot(
-        0, float(one["height"]), "o", color=colours.colour("ink"), label="recorded peak"
+        0,
+        float(one["height"]),
+        "o",
+        color=colours.colour("ink"),
+        label="peak of the recorded loss",
     )
     cause = str(one["cause"].values)
     cause += f" ({one['way'].values} crosses)" if cause == "feed-forward" else ""

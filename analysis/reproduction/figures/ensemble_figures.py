@@ -168,7 +168,8 @@ def vc15(data: FigureData) -> DrawnFigure:
     )
     rule = (
         f"Chosen: {chosen.why}. Loss, accuracy and gradient norms of this run are the"
-        " paper's figure."
+        " paper's figure; the norms are shown by their running medians and by how far"
+        " they are above these."
     )
     if data.small:
         with own_style(data):

@@ -43,8 +43,18 @@ correlations and cosines."""
 
 
 def token_places(axes: Axes) -> np.ndarray:
-    """The positions (token, 2) of the markers in a panel."""
-    return np.concatenate([marks.get_offsets() for marks in axes.collections])
+    """The positions (token, 2) of the tokens in a panel: those of their marks, or of the
+    dots to which hollow marks belong, which are drawn before them."""
+    marks = list(axes.collections)
+    largest = max(mark.get_sizes().max() for mark in marks)
+    is_dot = [mark.get_sizes().max() < 0.5 * largest for mark in marks]
+    beside = [False, *is_dot[:-1]]
+    places = [
+        mark.get_offsets()
+        for mark, is_beside in zip(marks, beside, strict=True)
+        if not is_beside
+    ]
+    return np.concatenate(places)
 
 
 def faults(figure: Figure, column: bool = False) -> list[str]:

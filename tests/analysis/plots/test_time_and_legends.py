@@ -57,10 +57,10 @@ def test_the_legend_of_events_names_those_that_occur(in_batches):
     kinds = result["event_kind"].values.astype(str).tolist()
     initial = result["event_initial"].values.astype(bool).tolist()
     names = [
-        f"initial {kind}" if first else words.get(kind, kind)
+        f"initial {kind}, not counted" if first else f"middle of a {kind}"
         for kind, first in zip(kinds, initial, strict=True)
     ]
-    names += [f"middle of a {kind}" for kind in kinds]
+    names += [words.get(kind, kind) for kind in kinds]
     (legend,) = figure.legends
     named = {text.get_text() for text in legend.get_texts()}
     assert named <= set(names)
