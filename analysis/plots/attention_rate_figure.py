@@ -21,6 +21,9 @@ _NAMES = {
 }
 """Names of measures that differ from those of their variables."""
 
+_COSINE = (-1.0, 1.0)
+"""Range of the gradient symmetricity. The other measures are between 0 and 1."""
+
 Measures = TypeVar("Measures", xr.Dataset, xr.DataArray)
 
 
@@ -81,10 +84,11 @@ def _plot_means(
     panel: Axes, printed: Sequence[Mapping[str, Any]], values: xr.DataArray
 ) -> None:
     """Draw the mean of the networks in each range of ZL's table, with its interval."""
+    limits = _COSINE if values.name == "symmetricity" else (0.0, 1.0)
     intervals = []
     for row in printed:
         networks = networks_in_range(values, row["low"], row["high"])
-        intervals.append(mean_interval(networks.values))
+        intervals.append(mean_interval(networks.values, limits=limits))
     mean, *ends = np.array(intervals).T
     middle = np.array([(row["low"] + row["high"]) / 2 for row in printed])
     panel.errorbar(

@@ -33,7 +33,7 @@ def plot_sparsity(result: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
     coloured by test accuracy."""
     names_of_panels = figure_panels.SPARSITY * len(result)
     drawn, panels = new_panels([1] * len(names_of_panels), names=names_of_panels)
-    scale = ScalarMappable(Normalize(0, 1), colours.line_colours_of_quantity())
+    scale = _accuracy_scale(result)
     for line, (item, name) in enumerate(zip(result, names, strict=True)):
         for place, split in enumerate(SPARSITY_SPLITS):
             _draw_success(panels[4 * line + 2 * place], item.sel(split=split))
@@ -70,12 +70,21 @@ def plot_training_sparsity(
         title = name if len(result) > 1 else "success and failure"
         panel.set(title=title, xlabel="threshold ε", ylabel="sparsity (fraction)")
     if len(result) == 1:
-        scale = ScalarMappable(Normalize(0, 1), colours.line_colours_of_quantity())
+        scale = _accuracy_scale(training)
         _draw_accuracy(panels[1], training[0], scale)
         panels[1].set(title="every run", xlabel="threshold ε")
         drawn.colorbar(scale, ax=panels, label="test accuracy")
     _draw_legend(drawn, training)
     return drawn
+
+
+def _accuracy_scale(results: Sequence[xr.Dataset]) -> ScalarMappable:
+    """The colours of test accuracies, from the lowest one, rounded down to a tenth, to
+    1."""
+    accuracies = [item["test_accuracy"].values.ravel() for item in results]
+    lowest = np.fmin.reduce(np.concatenate(accuracies), initial=0.9)
+    limits = Normalize(np.floor(10 * lowest) / 10, 1)
+    return ScalarMappable(limits, colours.line_colours_of_quantity())
 
 
 def _draw_success(panel: Axes, result: xr.Dataset) -> None:

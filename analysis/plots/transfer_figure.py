@@ -105,7 +105,7 @@ def _draw_by_clusters(axes: Axes, result: xr.Dataset, vocab: int, ideal: int) ->
         label="clusters of an ideal circuit",
     )
     axes.set(
-        xlabel="clusters of the source's sequence embeddings",
+        xlabel="clusters of the source's sequence embeddings, runs side by side",
         ylabel="accuracy on unseen sequences",
         ylim=(-0.02, 1.04),
         xscale="log",

@@ -66,7 +66,10 @@ def plot_weight_spectra(result: xr.Dataset) -> Figure:
     use_log_axis(panels[3])
     panels[3].set(
         ylabel="singular value",
-        title=f"singular values of {labels[largest]}{', medians' if runs > 1 else ''}",
+        title=(
+            f"singular values of {labels[largest]}, largest dark"
+            f"{'; medians' if runs > 1 else ''}"
+        ),
     )
     for panel in panels:
         panel.set(xlabel=time_label(result), xlim=step_limits(step))

@@ -23,9 +23,9 @@ from analysis.plots.figure_files import (
 _LABELS = {
     "weight": "weights $W_h$",
     "bias": "biases $b_h$",
-    "alignment": "weights along pair sums",
-    "boundaries": "boundaries through pair sums",
-    "rays": "pair sums of a class on a line",
+    "alignment": "weights along pair sums (rank)",
+    "boundaries": "boundaries through pair sums (rank)",
+    "rays": "pair sums of a class on a line (fraction)",
 }
 
 

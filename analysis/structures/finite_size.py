@@ -39,6 +39,7 @@ from analysis.statistics.transition_fit import (
 )
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from analysis.structures.formation_times import persistent_onset
+from dynamics.progress import progress_bar
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -183,14 +184,17 @@ def measure_scaling(designs: Sequence[SweepDesign]) -> xr.Dataset:
     sizes = [design.points[0].settings.modulus for design in designs]
     runs = max(design.runs for design in designs)
     outcome = np.full((3, len(sizes), len(values), runs), np.nan)
-    for at, design in enumerate(designs):
-        for point in design.points:
-            trajectory = point.open_finished()
-            if trajectory is not None:
-                with trajectory:
-                    outcome[:, at, values.index(point.values[axis]), : design.runs] = (
-                        _measure_runs(trajectory)
-                    )
+    points = [
+        (at, design.runs, point)
+        for at, design in enumerate(designs)
+        for point in design.points
+    ]
+    for at, count, point in progress_bar(points, desc="structures", unit="point"):
+        trajectory = point.open_finished()
+        if trajectory is not None:
+            with trajectory:
+                place = values.index(point.values[axis])
+                outcome[:, at, place, :count] = _measure_runs(trajectory)
     dims = ("n", axis, "run")
     texts = (
         "whether a run ends as a circle",
