@@ -222,8 +222,8 @@ class ParticleSettings(StartSettings):
     set to 1 ("overall"), that along each axis is set to 1 ("axis"), or it is left as it
     is ("none"). The mean is subtracted in any case."""
     diagonal: DiagonalRule = "twice"
-    """Number of times that the force on the pair (i, i) acts on particle i: twice,
-    once, or never ("none")."""
+    """Number of times that the force on the pair (i, i) acts on particle i: twice, or
+    once. With "none", (i, i) is no pair: it neither feels nor exerts a force."""
     attraction: str = dataclasses.field(default="1", metadata=SAVED_IF_CHANGED)
     """Strength of the attraction between pairs with equal modular sums, as an
     expression of their distance r, such as "exp(-r)", or a table of r and strength

@@ -218,7 +218,7 @@ def escape_summary(result: xr.Dataset) -> str:
         f"At the largest fall of the training loss below that of a guess ({runs} runs),"
         f" of the squared movement\n{lowest}% are along the direction of the lowest"
         f" eigenvalue, {highest}% along that of the highest\n(chance"
-        f" {100 / result.attrs['parameters']:.2g}%)"
+        f" {100 / result.attrs['parameters']:.3g}%)"
     )
     if np.isnan(means[2].value):  # only both ends of the spectrum are known
         return f"{sentence}."

@@ -61,6 +61,7 @@ from analysis.linearization.operator_spectra import (
     spectrum_ends,
 )
 from analysis.linearization.optimizer_limits import (
+    lacks_moments,
     limit_words,
     preconditioner_scale,
     stability_rates,
@@ -225,6 +226,7 @@ def model_curvature(
         **limit_words(trajectory),
         "parameters": model.size,
         "lr": float(read_settings(trajectory).time_step),
+        "lacks_moments": int(lacks_moments(model)),
         "frames_left": len(jobs) - len(spectra),
         **dataclasses.asdict(options),
         "mode": model.modes.description,

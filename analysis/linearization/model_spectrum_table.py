@@ -97,7 +97,7 @@ def model_legend(result: xr.Dataset) -> str:
         (
             "Leading: eigenvectors of the largest eigenvalues; for a random direction the"
             " fraction is"
-            f" {100 * min(1, attrs['eigenvalues'] / attrs['parameters']):.2g}%."
+            f" {100 * min(1, attrs['eigenvalues'] / attrs['parameters']):.3g}%."
         ),
     ]
     if result["relative_preconditioned"].notnull().any():
@@ -105,7 +105,7 @@ def model_legend(result: xr.Dataset) -> str:
             "Preconditioned/limit: largest eigenvalue with the optimizer's preconditioner"
             " over its limit."
         )
-    else:
+    elif attrs["lacks_moments"]:
         lines.append(
             "dynamics.record(..., moments=True) records what curvature preconditioned"
             " by Adam needs."

@@ -388,6 +388,16 @@ def _by_parameter(
     return np.repeat([float(by_name[name]) for name in model.shapes], model.lengths)
 
 
+def lacks_moments(model: RecordedModel) -> bool:
+    """Whether second moments of gradients were not recorded, and the optimizer may have
+    them: it is not known to be gradient descent, with or without momentum."""
+    if model.has_moments or OPTIMIZER_NUMBERS not in model.trajectory:
+        return not model.has_moments
+    names = json.loads(model.trajectory.attrs[OPTIMIZER_NUMBERS])
+    momentum = model.trajectory[OPTIMIZER_NUMBERS].values[..., names.index("momentum")]
+    return bool(np.isnan(momentum).all())
+
+
 def preconditioner_scale(
     model: RecordedModel, run: int, frame: int
 ) -> np.ndarray | None:

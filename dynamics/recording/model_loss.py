@@ -70,6 +70,8 @@ class ModelLoss(NamedTuple):
     memory."""
     path: Path | None = None
     """The file that defines both."""
+    field: str = "loss"
+    """The argument or option that has given them, which errors name."""
 
 
 def load_loss(path: str | Path) -> ModelLoss:
@@ -150,7 +152,7 @@ class RecordedModel:
             self.batches = [tree_map(self._convert, batch) for batch in given.batches()]
         if not self.batches:
             raise SettingsError(
-                "loss",
+                given.field,
                 f"{given.path or 'batches()'}, which has no batch",
                 "at least one batch",
             )
@@ -263,7 +265,7 @@ class RecordedModel:
 
     def _error(self, found: str, allowed: str) -> SettingsError:
         source = self.given.path or "the given loss"
-        return SettingsError("loss", f"{source}: {found}", allowed)
+        return SettingsError(self.given.field, f"{source}: {found}", allowed)
 
     def _check_loss(self) -> None:
         """Call the loss of the first batch at the first frame. Raises SettingsError."""
@@ -284,8 +286,8 @@ class RecordedModel:
             if not torch.equal(value, again):
                 raise self._error(
                     f"loss() returns {value:.6g} and then {again:.6g}",
-                    "the same number for the same parameters; model.eval() or --mode"
-                    " eval switches dropout off",
+                    "the same number for the same parameters; model.eval() in the file"
+                    " switches dropout off",
                 )
             if not depends_on(loss, row):
                 raise self._error(

@@ -203,7 +203,7 @@ def with_tied(
 
 def check_initialised(model: torch.nn.Module) -> None:
     """Raise SettingsError if the model has lazy parameters or buffers, whose shapes are
-    not known yet."""
+    not known yet, or some on the meta device, which have no values."""
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(tensor):
             allowed = (
@@ -211,6 +211,9 @@ def check_initialised(model: torch.nn.Module) -> None:
                 " before record"
             )
             raise SettingsError("model", f"{name} without a shape", allowed)
+        if tensor.is_meta:
+            allowed = "values, for example by to_empty() and load_state_dict()"
+            raise SettingsError("model", f"{name} on the meta device", allowed)
 
 
 def check_residues(modulus: int, embedding: Quantity | None, rows: int) -> None:

@@ -296,7 +296,7 @@ class RecordedNetwork:
             def batches() -> Iterable[Any]:
                 return [data]
 
-        return ModelLoss(loss or self._cross_entropy, batches, self.model.path)
+        return ModelLoss(loss or self._cross_entropy, batches, self.model.path, "model")
 
     def _cross_entropy(
         self,
@@ -420,7 +420,7 @@ def recorded_loss(trajectory: xr.Dataset, model: ModelFile) -> ModelLoss:
     [None]
     """
     if model.loss is not None and model.batches is not None:  # of any model
-        return ModelLoss(model.loss, model.batches, model.path)
+        return ModelLoss(model.loss, model.batches, model.path, "model")
     recorded = trajectory.get("training_pairs")
     if model.training_pairs is None and model.batches is None and recorded is not None:
         pairs = recorded.transpose("run", ...).values

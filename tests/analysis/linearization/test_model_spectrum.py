@@ -614,6 +614,46 @@ def test_a_model_file_without_loss_gives_the_cross_entropy_of_its_training_pairs
         dynamics.recorded_loss(recorded, model_of(trajectory, training_pairs=None))
 
 
+def test_errors_of_a_model_file_name_its_option():
+    trajectory = dynamics.simulate(
+        dynamics.ModularSettings(n=5, hidden=6), runs=1, steps=2, every=1
+    )
+    own = model_of(
+        trajectory,
+        loss=lambda parameters, batch: parameters["embedding"].sum() * torch.rand(()),
+    )
+    recorded = as_recorded(trajectory)
+    given = dynamics.recorded_loss(recorded, own)
+    with pytest.raises(SettingsError, match=r"^model: .*model\.eval\(\) in the file"):
+        RecordedModel(recorded, given)
+
+
+@pytest.mark.parametrize(
+    ("create", "lacks"),
+    [
+        (lambda each: torch.optim.SGD(each, lr=0.1, momentum=0.9), 0),
+        (lambda each: torch.optim.Adam(each, lr=0.1), 1),
+        (lambda each: torch.optim.Rprop(each, lr=0.1), 1),
+    ],
+)
+def test_moments_are_asked_for_where_the_optimizer_may_have_them(create, lacks):
+    model = torch.nn.Linear(2, 1)
+    optimizer = create(model.parameters())
+    inputs = torch.ones(3, 2)
+    with dynamics.record(model, optimizer, "m.nc", weights=True) as recording:
+        model(inputs).sum().backward()
+        optimizer.step()
+        recording.step()
+    loss = ModelLoss(
+        lambda parameters, batch: (
+            torch.func.functional_call(model, parameters, (batch,)) ** 2
+        ).mean(),
+        lambda: [inputs],
+    )
+    result = model_curvature(dynamics.open_trajectory("m.nc"), loss, [0])
+    assert result.attrs["lacks_moments"] == lacks
+
+
 def test_other_files_and_options_are_refused_in_one_line(recorded, typed, monkeypatch):
     code, _, errors = typed("analysis.curvature", recorded[0])
     assert (code, errors.count("\n")) == (2, 1)

@@ -417,6 +417,15 @@ def test_a_lazy_model_is_recorded_after_a_forward_pass(path, options):
     assert dynamics.open_trajectory(path).sizes["step"] == 2
 
 
+def test_a_model_on_the_meta_device_is_refused(path):
+    model = torch.nn.Linear(3, 2, device="meta")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(
+        SettingsError, match=r"^model: found weight on the meta device, [^\n]*$"
+    ):
+        dynamics.record(model, optimizer, path)
+
+
 def test_weights_that_are_not_finite_mark_the_run_as_diverged(path):
     options = {"every": 2, "embedding": "embed.weight"}
     with pytest.warns(RuntimeWarning, match=r"embedding is not finite at step 8"):
