@@ -44,7 +44,8 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
     columns = min(_COLUMNS_IN_COLUMN if style.column else _COLUMNS, len(drawn))
     rows = -(-len(drawn) // columns)
     line = style.text / 72  # inches
-    row = min(style.width / columns, _PANEL) + 4 * line  # with the title of a panel
+    side = min(style.width / columns, _PANEL)
+    row = side + 4 * line  # with the title of a panel
     figure = new_figure(style.width, rows * row + 2 * line, layout="compressed")
     note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
     joined = embedding.shape[1] <= MAX_JOINED_POINTS
@@ -52,7 +53,7 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
     moved = False
     for panel, (x, seed) in enumerate(zip(drawn, seeds, strict=False)):
         axes = figure.add_subplot(rows, columns, panel + 1)
-        moved |= draw_tokens(axes, principal_plane(x))
+        moved |= draw_tokens(axes, principal_plane(x), side=0.95 * side)
         axes.set_title(f"seed {seed}: {structure_label(x)}")
     beside = "; hollow marks lie beside their tokens" if moved else ""
     figure.suptitle(title + note + lines + beside)
@@ -64,13 +65,15 @@ def draw_tokens(
     points: np.ndarray,
     mark: float | None = None,
     letters: float | None = None,
+    side: float | None = None,
 ) -> bool:
     """Draw tokens (token, 2), coloured as classes; up to 100 are numbered, up to 150
     joined by a line. Numbered marks that would cover each other are hollow and lie
     beside their tokens, which have dots; returns whether there are any.
 
     mark: area of a token in square points; letters: font size of its number. By default
-    both fit a panel of 2.4 inches."""
+    both fit a panel of 2.4 inches. side: width of the panel in inches after the layout
+    of the figure; default: its present one."""
     n = len(points)
     colours = class_colours(n)
     axes.spines[:].set_visible(True)
@@ -92,8 +95,8 @@ def draw_tokens(
         return False
     size = (110 if n <= 40 else 40) if mark is None else mark
     written = (6.5 if n <= 40 else 4) if letters is None else letters
-    width = axes.bbox.width / axes.figure.dpi * 72  # of the panel, in points
-    apart = _CLOSEST * size**0.5 * 2 * reach / width
+    width = axes.get_window_extent().width / axes.figure.dpi if side is None else side
+    apart = _CLOSEST * size**0.5 / 72 * 2 * reach / width
     places = spread_marks(points, apart, reach - apart / 2)
     moved = np.hypot(*(places - points).T) > _MOVED * apart
     places[~moved] = points[~moved]

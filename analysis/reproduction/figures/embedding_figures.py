@@ -49,8 +49,8 @@ from dynamics.trajectory.schema import read_settings
 GAP, HEAD = 0.12, 0.42  # inches: between panels, room for the title of one
 KINDS_NOTE = "○ is a circle by algorithm 1, a number counts the imperfections of others"
 TOKENS_NOTE = (
-    "tokens numbered, coloured by hue and joined in their order; equal"
-    " axes through the origin"
+    "tokens numbered, coloured by hue and joined in their order, hollow marks beside"
+    " their places; equal axes through the origin"
 )
 
 
