@@ -86,6 +86,10 @@ class Fate(Analysis):
             recorded = trajectory["step"].values
             end = recorded[-1] if self.until is None else self.until
             selected = recorded[frames]
+            late = selected[selected >= end].tolist()
+            if late and self.selection.at:
+                allowed = f"steps before {end}, at which the outcome is read"
+                raise SettingsError("at", late, allowed)
             steps = selected[selected < end].tolist()
         if self.changes == ():
             raise SettingsError("set", "no value", "NAME=VALUE, such as fa=0.5")

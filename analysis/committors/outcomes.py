@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -46,20 +47,33 @@ class NamedOutcome(NamedTuple):
     function: Callable[[xr.Dataset, float], np.ndarray]
     variable: str
     """The recorded variable that it depends on."""
-    level: float | None
+    levels: str = ""
+    """The levels that it can have, in words; none if it has no level."""
+    allows: Callable[[float], bool] = math.isfinite
+    """Whether a level is one of these."""
+    level: float | None = None
     """Default level; None if one must be given."""
 
 
 OUTCOMES = {
-    "circle": NamedOutcome(
-        lambda ends, _: is_circle(_embeddings(ends)), "embedding", 0
-    ),
+    "circle": NamedOutcome(lambda ends, _: is_circle(_embeddings(ends)), "embedding"),
     "grid": NamedOutcome(
-        lambda ends, _: count_imperfections(_embeddings(ends)) == 0, "embedding", 0
+        lambda ends, _: count_imperfections(_embeddings(ends)) == 0, "embedding"
     ),
-    "clusters": NamedOutcome(_has_clusters, "embedding", None),
-    "accuracy": NamedOutcome(_is_accurate, "accuracy", SUCCESS_ACCURACY),
-    "escape": NamedOutcome(_has_escaped, "loss", None),
+    "clusters": NamedOutcome(
+        _has_clusters,
+        "embedding",
+        "a whole number from 1 on",
+        lambda level: level >= 1 and float(level).is_integer(),
+    ),
+    "accuracy": NamedOutcome(
+        _is_accurate,
+        "accuracy",
+        "a number from 0 to less than 1",
+        lambda level: 0 <= level < 1,
+        SUCCESS_ACCURACY,
+    ),
+    "escape": NamedOutcome(_has_escaped, "loss", "a finite number"),
 }
 """The outcomes by name: a circle (CA algorithm 1), a grid without imperfections (CA
 algorithm 2), a number of clusters, an accuracy above a level, a loss below a level."""
@@ -70,6 +84,8 @@ def find_outcome(
 ) -> Outcome:
     """The function of an outcome: one of `OUTCOMES`, FILE.py:FUNCTION, or the function
     itself. Raises SettingsError if the trajectory has no such outcome."""
+    if callable(name) or ":" in name:
+        _refuse_level("a function", level)
     if callable(name):
         return name
     path, _, function_name = name.rpartition(":")
@@ -82,10 +98,18 @@ def find_outcome(
     if outcome.variable not in trajectory:
         allowed = f"one that {trajectory.attrs['system']} has: no {outcome.variable}"
         raise SettingsError("outcome", name, allowed)
-    level = outcome.level if level is None else level
-    if level is None:
-        raise SettingsError("level", level, f"a number for the outcome {name}")
-    return lambda ends: outcome.function(ends, level)
+    if not outcome.levels:
+        _refuse_level(name, level)
+        return lambda ends: outcome.function(ends, np.nan)
+    chosen = outcome.level if level is None else level
+    if chosen is None or not outcome.allows(chosen):
+        raise SettingsError("level", level, f"{outcome.levels} for the outcome {name}")
+    return lambda ends: outcome.function(ends, chosen)
+
+
+def _refuse_level(name: str, level: float | None) -> None:
+    if level is not None:
+        raise SettingsError("level", level, f"no value for the outcome {name}")
 
 
 def _load_outcome(path: Path, name: str) -> Outcome:

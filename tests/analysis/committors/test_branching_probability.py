@@ -13,6 +13,7 @@ from analysis.committors import (
     add_decisions,
     branching_probability,
     explained_variance,
+    find_outcome,
     transition_states,
 )
 from analysis.committors.decision import (
@@ -41,6 +42,23 @@ def is_wide(ends):
     """Whether the first particle ends at positive x."""
     last = ends["embedding"].isel(step=-1, token=0, axis=0)
     return last.values > 0
+
+
+def test_steps_at_or_after_the_end_are_refused(source, output_of):
+    at = source["step"].values[1:].tolist()
+    end = at[1]
+    words = " ".join(map(str, at))
+    text = output_of(
+        f"analysis.fate a.nc --copies 2 --until {end} --at {words}", code=2
+    )
+    assert f"--at: found {at[1:]}, allowed is steps before {end}," in text
+
+
+@pytest.mark.parametrize("level", [-0.1, 1.0, float("nan")])
+def test_levels_that_no_accuracy_can_pass_are_refused(level):
+    network = simulate(ModularSettings(n=5), runs=1, steps=1)
+    with pytest.raises(SettingsError, match="from 0 to less than 1"):
+        find_outcome("accuracy", level, network)
 
 
 def test_committors_count_the_copies_that_end_so(source):
@@ -197,6 +215,7 @@ def test_the_command_displaces_along_modes_with_changed_settings(source, output_
         ("--direction up", "--direction: found up, allowed is one of all, growing"),
         ("--direction growing --reshuffle", "--reshuffle: found True"),
         ("--displace", "--displace: found"),
+        ("--level 3", "--level: found 3.0, allowed is no value for the outcome circle"),
     ],
 )
 def test_bad_options_write_nothing(source, output_of, options, message):
@@ -285,6 +304,9 @@ def test_diverged_runs_are_left_out(diverging):
         ({"outcome": "square"}, "outcome: found square"),
         ({"outcome": "accuracy"}, "one that particles has: no accuracy"),
         ({"outcome": "clusters"}, "level: found None"),
+        ({"outcome": "clusters", "level": 0}, "level: found 0, allowed is a whole"),
+        ({"outcome": "clusters", "level": 2.5}, "level: found 2.5, allowed is a whole"),
+        ({"outcome": len, "level": 1.0}, "no value for the outcome a function"),
         ({"outcome": "missing.py:f"}, "FILE.py:FUNCTION"),
         ({"outcome": lambda ends: 1 / 0}, "the function raises ZeroDivisionError"),
         ({"outcome": lambda ends: np.ones(3)}, "returns float64 of shape"),
