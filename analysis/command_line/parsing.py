@@ -49,6 +49,7 @@ _KINDS: dict[Any, str] = {
     float: "a number",
     Path: "a path",
     str: "a word",
+    bool: "True or False",
     tuple[int, int]: "two whole numbers",
 }
 """Descriptions of the values of an option by its type."""
@@ -276,6 +277,8 @@ def _count_words(kind: Any, words: Sequence[str]) -> int:
         return int(words[0] in map(str, items))
     if kind is type(None):
         return int(words[0] == "None")
+    if kind is bool:
+        return int(words[0] in ("True", "False"))
     try:
         kind(words[0])
     except ValueError:

@@ -104,8 +104,11 @@ def _printed_columns(
 def _cell_texts(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> list[list[str]]:
-    """The printed cells of each column."""
-    return [[_format_cell(column, row) for row in rows] for column in columns]
+    """The printed cells of each column, without line breaks, which would end a row."""
+    return [
+        [" ".join(_format_cell(column, row).splitlines()) for row in rows]
+        for column in columns
+    ]
 
 
 def _format_cell(column: Column, row: Mapping[str, Any]) -> str:

@@ -141,6 +141,18 @@ def test_a_command_writes_every_format_of_a_table(suffix, output_of):
     assert "circles" in Path(f"t{suffix}").read_text()
 
 
+@pytest.mark.parametrize("suffix", [".md", ".tex"])
+def test_line_breaks_in_cells_end_no_row(tmp_path, capsys, suffix):
+    table = pd.DataFrame({"name": ["one\ntwo", "a\r\n\tb"], "value": [1, 2]})
+    columns = [Column("name", "name"), Column("value", "value")]
+    output_table(table, columns, tmp_path / f"table{suffix}")
+    written = (tmp_path / f"table{suffix}").read_text()
+    printed = capsys.readouterr().out
+    for text in (written, printed):
+        assert sum("one two" in line for line in text.splitlines()) == 1
+        assert sum("2" in line for line in text.splitlines()) == 1
+
+
 def test_the_printed_columns_are_written_as_markdown(tmp_path, capsys):
     path = tmp_path / "table.md"
     table = table_of_special_characters()

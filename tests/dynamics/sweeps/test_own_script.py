@@ -200,6 +200,24 @@ def test_the_command_prints_a_table_and_draws(script, typed):
     assert "--lr" in errors
 
 
+def test_truth_values_that_are_wrong_are_refused_by_their_option(
+    tmp_path, monkeypatch, typed
+):
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(
+        SCRIPT.replace("CONDITION", "False").replace(
+            "steps: int = 20", "steps: int = 20\n    biased: bool = True"
+        )
+    )
+    code, _, errors = typed("sims.sweep", "own.py", "--biased", "true", "no")
+    assert (code, errors) == (
+        2,
+        "error: --biased: found true no, allowed is True or False\n",
+    )
+    code, _, errors = typed("sims.sweep", "own.py", "--biased", "True", "False")
+    assert (code, errors) == (0, "")
+
+
 def test_a_sweep_with_fewer_runs_reads_its_own_files_only(script, typed):
     """The files of the five runs match its pattern of files too."""
     words = ["sims.sweep", "own.py", "--lr", "0.1", "0.2", "--csv", "own.csv", "--runs"]
