@@ -176,9 +176,15 @@ def _csv_text(table: pd.DataFrame) -> str:
     return table.astype(exact).to_csv(index=False, lineterminator="\n")
 
 
+_LATEX_SYMBOLS = str.maketrans(
+    {"±": r"$\pm$", "<": "$<$", ">": "$>$", "|": r"\textbar{}"}
+)
+"""Symbols that LaTeX prints otherwise in its default encoding of fonts."""
+
+
 def _latex_text(printed: pd.DataFrame) -> str:
     text = printed.to_latex(index=False, escape=True)
-    return text.replace("±", r"$\pm$")
+    return text.translate(_LATEX_SYMBOLS)
 
 
 def _markdown_text(printed: pd.DataFrame) -> str:

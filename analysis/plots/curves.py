@@ -18,6 +18,7 @@ from analysis.panels.colours import (
 )
 from analysis.panels.common_panels import evenly_spaced_indices, unit_of_loss
 from analysis.panels.style import width_of_split
+from analysis.plots.symbols import typeset
 from analysis.statistics.survival import SurvivalCurve
 from dynamics.trajectory.diverged import count_diverged, count_stopped, mask_diverged
 
@@ -267,7 +268,7 @@ def ordered_looks(n: int) -> list[OrderedLook]:
 def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:
     """Draw the names of layers below an axis with a layer at each whole number."""
     places = evenly_spaced_indices(len(layers), MAX_NAMED_LAYERS)
-    names = [layers[place] for place in places]
+    names = [typeset(layers[place]) for place in places]
     axes.set_xticks(
         places, names, rotation=rotation, ha="right", rotation_mode="anchor"
     )

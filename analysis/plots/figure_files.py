@@ -29,7 +29,7 @@ from analysis.plots.legend_places import (
 )
 from analysis.plots.log_ticks import set_readable_ticks, thin_tick_labels
 from analysis.plots.panel_choice import panels_to_draw
-from analysis.plots.symbols import typeset
+from analysis.plots.symbols import show_as_written, typeset
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -157,6 +157,7 @@ def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]
             style_parameters() | {"figure.constrained_layout.use": False}
         ):
             figure = plot(*arguments, **options)
+            show_as_written(figure)
             legends = [axes.get_legend() for axes in figure.axes]
             for legend in (*figure.legends, *filter(None, legends)):
                 for text in legend.get_texts():

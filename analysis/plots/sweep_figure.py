@@ -184,7 +184,7 @@ def _draw_map(
 
 def _tick_label(value: object) -> str:
     """A value of a setting as the label of a tick."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else typeset(str(value))
 
 
 # ------------------------------------------------------------------------------- curves
@@ -226,7 +226,7 @@ def _draw_line(
     values = rows[along]
     style = {"fmt": "o-", "color": colour, "capsize": 3, "label": name}
     if isinstance(values.iloc[0], bool | str):
-        values = values.astype(str)
+        values = values.astype(str).map(typeset)
     elif _spans_decades(values.to_numpy(float)):
         axes.set_xscale("log")
         if len(values) <= _MAX_TICKS:

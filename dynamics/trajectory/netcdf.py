@@ -214,7 +214,10 @@ def open_group(
         dataset.encoding["source"] = str(path.absolute())
         return dataset
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
-        raise TrajectoryError(f"{path}: cannot be read as NetCDF-4 ({error})") from None
+        reason = "its path has a backslash" if "\\" in str(path) else error
+        raise TrajectoryError(
+            f"{path}: cannot be read as NetCDF-4 ({reason})"
+        ) from None
 
 
 def _file_state(path: str | Path) -> tuple[int, ...]:

@@ -48,6 +48,7 @@ from analysis.panels.scene import (
 )
 from analysis.panels.style import current_style
 from analysis.plots.curves import set_width_of_split
+from analysis.plots.symbols import typeset
 
 MARKERS = dict(zip(MARKER_SHAPES, "os^DX", strict=True))
 AREAS = {"circle": 1.0, "square": 0.78, "triangle": 1.1, "diamond": 0.7, "cross": 1.1}
@@ -217,7 +218,7 @@ class _LabelsArtist:
 
     def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
         outlines = [
-            TextPath((0, 0), name, size=LABEL * px)
+            TextPath((0, 0), typeset(name), size=LABEL * px)
             for name in strip_common_words(layer.names)
         ]
         middles = [path.get_extents().get_points().mean(axis=0) for path in outlines]
@@ -577,7 +578,7 @@ class FollowingAxes:
 
 @functools.cache
 def _length_outline(text: str, size: float) -> Path:
-    return TextPath((0, 0), text, size=size)
+    return TextPath((0, 0), typeset(text), size=size)
 
 
 def _position(axes: Axes) -> np.ndarray:

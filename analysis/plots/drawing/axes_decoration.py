@@ -31,6 +31,7 @@ from analysis.panels.colours import band_opacity, colour, text_colours
 from analysis.panels.scene import Curves, EventMark, Image, Map, Panel
 from analysis.plots.drawing import artists
 from analysis.plots.drawing.artists import BACK, MATRIX_COLOURS, TICK
+from analysis.plots.symbols import typeset
 
 _TITLE, _SMALL = 11.5, 9.5  # heights of letters
 _LEAST = 0.95  # of notes beside a title, relative to others
@@ -74,7 +75,7 @@ def text_width(text: str, bold: bool = False) -> float:
     font = FontProperties(weight="bold" if bold else "normal")
     return (
         _HINTING
-        * float(TextPath((0, 0), text, size=100, prop=font).get_extents().x1)
+        * float(TextPath((0, 0), typeset(text), size=100, prop=font).get_extents().x1)
         / 100
     )
 

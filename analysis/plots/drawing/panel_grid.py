@@ -54,7 +54,7 @@ from analysis.plots.drawing.axes_decoration import (
 )
 from analysis.plots.drawing.film_timeline import nearest_frame
 from analysis.plots.figure_files import FILE_PARAMETERS
-from analysis.plots.symbols import typeset
+from analysis.plots.symbols import show_as_written, typeset
 from dynamics.settings import SettingsError
 
 LEFT, TOP, BOTTOM = 34, 19, 17  # margins around the axes of a panel
@@ -172,6 +172,7 @@ class PanelGrid:
         self._moving: list[Artist] = [self.following.lines]
         self.artists = [self._draw_block(index) for index in range(len(scenes))]
         self._draw_keys()
+        show_as_written(self.figure)
         self._moving += [self.following.bars, *self.clocks]
         self._background: Any = None
 

@@ -24,7 +24,9 @@ TEST = Column("test accuracy %", "test_accuracy", 1, "half-width", 100)
 VALUES = st.one_of(
     st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=14, unique=True),
     st.lists(st.integers(0, 99), min_size=2, max_size=4, unique=True),
-    st.lists(st.sampled_from(["force", "direction", "a"]), min_size=2, unique=True),
+    st.lists(
+        st.sampled_from(["force", "direction", "a", r"$\foo$"]), min_size=2, unique=True
+    ),
     st.just([True, False]),
 )
 
