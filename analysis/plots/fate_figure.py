@@ -81,7 +81,12 @@ def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     if (series > 0).all():
         above.set_yscale("log")
     above.set(ylabel=name, xlim=limits)
-    below.set(xlabel="step", ylabel="committor", xlim=limits, ylim=(-0.03, 1.03))
+    below.set(
+        xlabel="step",
+        ylabel="committor (fraction of copies)",
+        xlim=limits,
+        ylim=(-0.03, 1.03),
+    )
     below.legend(handles=[*below.get_legend_handles_labels()[0], interval], ncols=2)
     for has_outcome in ends:
         runs = np.flatnonzero(result["outcome"] == has_outcome)

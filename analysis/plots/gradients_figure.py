@@ -1,6 +1,7 @@
 """Figure of gradient norms: one run as in VC figures 15 and 16, and all runs compared
 with chance."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from scipy.ndimage import median_filter
 
 from analysis.panels import colours
@@ -40,11 +42,10 @@ _BASELINE_MARKS: dict[str, tuple[dict[str, Any], str]] = {
     "anywhere": ({"marker": "_", "markersize": 12}, "by chance, anywhere"),
     "nearby": ({"marker": "D", "markerfacecolor": "none"}, "by chance, nearby"),
 }
-_EVENT_LINES = {
-    "drop": ("-", "drop of the loss"),
-    "spike": (":", "spike"),
-    "escape": ("-", "departure"),
-}
+_EVENT_NAMES = {"drop": "drop of the loss", "spike": "spike", "escape": "departure"}
+
+_LINE_STYLES = {"spike": ":"}
+"""Styles of the lines of events that are not solid."""
 
 _NORM_PANELS = ("levels", "strips")
 
@@ -235,7 +236,7 @@ def _plot_strips(
             time,
             strip,
             color=look["color"],
-            linewidth=0.5 * current_style().text / 9,
+            linewidth=0.06 * current_style().text,
             marker=_line_marker(time),
         )
         at = find_norm_peaks(norm, config).frame
@@ -266,26 +267,29 @@ def _mark_events(
     particles: bool,
     time: np.ndarray,
     config: DetectionConfig,
-) -> dict[str, Line2D]:
-    """Mark the events of the loss by vertical lines; return these by the names of the
-    events."""
-    result = {}
+) -> dict[str, Any]:
+    """Mark drops of the loss by bands, and other events by lines; return their looks by
+    the names of the events."""
+    result: dict[str, Any] = {}
+    frames = np.arange(len(time))
     for kind, events in loss_events_by_kind(falling, particles, config).items():
-        style, label = _EVENT_LINES[kind]
-        wide = 1 if style == ":" else 3
-        look: dict[str, Any] = {
-            "color": colours.colour(kind),
-            "linestyle": style,
-            "alpha": 1 / wide,
+        ink = colours.colour(kind)
+        band: dict[str, Any] = {
+            "color": ink,
+            "alpha": colours.band_opacity(),
+            "linewidth": 0,
         }
-        look["linewidth"] = 0.16 * wide * current_style().text
-        for event in events:
-            at = float(np.interp(event.middle, np.arange(len(time)), time))
-            for axes in panels:
-                axes.axvline(at, zorder=0, **look)
+        line: dict[str, Any] = {"color": ink, "linestyle": _LINE_STYLES.get(kind, "-")}
+        for event, axes in itertools.product(events, panels):
+            begin, middle, end = np.interp(event[1:4], frames, time)
+            if kind == "drop":
+                axes.axvspan(begin, end, zorder=0, **band)
+            else:
+                axes.axvline(middle, zorder=0, **line)
         times = "once" if len(events) == 1 else f"{len(events)} times"
         if events:
-            result[f"{label}, {times}"] = Line2D([], [], **look)
+            mark = Patch(**band) if kind == "drop" else Line2D([], [], **line)
+            result[f"{_EVENT_NAMES[kind]}, {times}"] = mark
     return result
 
 

@@ -43,7 +43,7 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
         panels[3 * row + 1].set(
             title=f"{heading}: repulsion{bands}{cut}",
             xlabel="distance / root mean square",
-            ylabel="relative strength, negative attracts",
+            ylabel="strength / largest, negative attracts",
             xscale="log",
         )
         measured = of_space["like"].notnull() | of_space["unlike"].notnull()
@@ -59,7 +59,7 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
         panels[3 * row + 2].set(
             title=f"{heading}: alignment{bands}{cut}",
             xlabel="cosine of the pair sums",
-            ylabel="relative strength, positive aligns",
+            ylabel="strength / largest, positive aligns",
         )
     draw_legend(figure)
     return figure

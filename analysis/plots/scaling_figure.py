@@ -162,10 +162,11 @@ def _plot_parameter(
             weights=weights,
         )
         ends = sizes[bounded_sizes][[0, -1]]
+        n = np.geomspace(ends[0], ends[-1], 50)
         label = f"$N^b$: b = {power[0]:.2f} [{power[1]:.2f}, {power[2]:.2f}]"
         panel.plot(
-            ends,
-            np.exp(level) * ends ** power[0],
+            n,
+            np.exp(level) * n ** power[0],
             color=colours.colour("muted"),
             linestyle="--",
         )
