@@ -12,7 +12,11 @@ from dynamics.errors import SettingsError
 
 def expand_home(path: str | Path, field: str = "path") -> Path:
     """A path with the home folder in place of ``~``, which a shell leaves where it
-    stands after ``--out=``. Raises SettingsError if there is no home folder."""
+    stands after ``--out=``. Raises SettingsError if it is no path, or if there is no
+    home folder."""
+    if not isinstance(path, str | os.PathLike):
+        allowed = "a path, as text or as pathlib.Path"
+        raise SettingsError(field, f"{type(path).__name__} {path!r}", allowed)
     path = Path(path)
     if path.parts[:1] != ("~",):
         return path

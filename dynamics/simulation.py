@@ -8,7 +8,7 @@ import xarray as xr
 from dynamics.ensemble import Ensemble
 from dynamics.named_conditions import FrameTest
 from dynamics.observers import Observer
-from dynamics.settings import RecordMode, Settings
+from dynamics.settings import RecordMode, Settings, SettingsError
 
 
 def simulate(
@@ -123,6 +123,10 @@ def simulate(
     >>> trajectory["last_step"].values, trajectory["status"].values
     (array([ 50, 100, 100]), array([3, 1, 1], dtype=int8))
     """
+    if isinstance(settings, type) or not hasattr(settings, "system"):
+        found = getattr(settings, "__name__", None) or f"a {type(settings).__name__}"
+        allowed = "an instance of a settings class, such as dynamics.ParticleSettings()"
+        raise SettingsError("settings", found, allowed)
     ensemble = Ensemble(
         settings, runs, seed, steps, every, record, device, backend, until, observe
     )

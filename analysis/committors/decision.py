@@ -106,18 +106,18 @@ def explained_variance(result: xr.Dataset, step: int = 0) -> Interval:
 
     Over K copies the variance of the outcome within a state is p (1 - p) K / (K - 1). The
     variance of committors over runs contains a K-th of it, which is subtracted; the
-    explained fraction is the rest over the sum of both variances. The bounds lie between
-    0 and 1, and are NaN for fewer than ten runs."""
+    explained fraction is the rest over the sum of both variances. The interval is that
+    of this ratio, which may be negative by chance; value and bounds are then limited to
+    0..1. The bounds are NaN for fewer than ten runs."""
     at = result.isel(step=step, displacement=0)
     trials = at["trials"].values
     p = at["committor"].values[trials > 1]
     count = trials[trials > 1]
 
     def explained(runs: np.ndarray) -> float:
-        return explained_fraction(p[runs], count[runs])
+        return _variance_ratio(p[runs], count[runs])
 
-    value, *bounds = jackknife_runs(explained, len(p))
-    interval = Interval(value, *(float(np.clip(bound, 0, 1)) for bound in bounds))
+    interval = Interval(*np.clip(jackknife_runs(explained, len(p)), 0, 1).tolist())
     if len(p) < _FEWEST_RUNS:
         interval = interval._replace(low=np.nan, high=np.nan)
     return interval
@@ -127,6 +127,11 @@ def explained_fraction(committors: np.ndarray, trials: np.ndarray) -> float:
     """The fraction of the variance of the outcome that states explain, from their
     committors (run,) and numbers of copies (run,) above 1; NaN for fewer than two runs
     and if all copies end alike."""
+    return float(np.clip(_variance_ratio(committors, trials), 0, 1))
+
+
+def _variance_ratio(committors: np.ndarray, trials: np.ndarray) -> float:
+    """The explained fraction before it is limited to 0..1."""
     if len(committors) < 2:
         return np.nan
     mean = committors.mean()
@@ -134,7 +139,7 @@ def explained_fraction(committors: np.ndarray, trials: np.ndarray) -> float:
         return np.nan
     within = committors * (1 - committors) * trials / (trials - 1)
     between = committors.var(ddof=1) - (within / trials).mean()
-    return float(np.clip(between / (between + within.mean()), 0, 1))
+    return float(between / (between + within.mean()))
 
 
 def transition_states(trajectory: xr.Dataset, result: xr.Dataset) -> xr.Dataset:

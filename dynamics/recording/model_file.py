@@ -227,7 +227,7 @@ def load_model_file(path: str | Path) -> ModelFile:
     >>> load_model_file("my_model.py").modulus
     5
     """
-    path = expand_home(path)
+    path = expand_home(path, "model")
     source = read_source(path, "model", MODEL_FILE)
     model = _run_source(path, source)
     _trust(source)

@@ -99,7 +99,7 @@ def load_loss(path: str | Path) -> ModelLoss:
     >>> load_loss("my_loss.py").batches()
     [None]
     """
-    path = expand_home(path)
+    path = expand_home(path, "loss")
     module = run_source(path, read_source(path, "loss", LOSS_FILE), "loss")
     for name in ("loss", "batches"):
         if not callable(getattr(module, name, None)):

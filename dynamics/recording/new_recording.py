@@ -35,6 +35,7 @@ from dynamics.recording.quantities import (
     Quantity,
     as_array,
     check_initialised,
+    check_mapping,
     check_residues,
     checked_shape,
     dims_and_coords,
@@ -201,6 +202,8 @@ def record(
     >>> open_trajectory("mine.nc")["embedding"].shape
     (1, 11, 5, 2)
     """
+    if not isinstance(model, torch.nn.Module):
+        raise SettingsError("model", f"a {type(model).__name__}", "a torch.nn.Module")
     wrapper = model
     model = inner_module(model)
     check_whole_parameters(wrapper)
@@ -213,7 +216,7 @@ def record(
     with undisturbed(wrapper) as restore, _CollectedErrors() as errors:
         functions = ModelFile()
         if model_file is not None:
-            if isinstance(model_file, str | Path):
+            if not isinstance(model_file, ModelFile):
                 model_file = load_model_file(model_file)
             restore()
             functions = model_file
@@ -236,7 +239,9 @@ def record(
         rate = float(training.rates[0][1])
         errors.attempt(check_real, "learning rate of the optimizer", rate)
         quantities[LEARNING_RATE] = OwnQuantity(training.learning_rate)
-        quantities |= variables or {}
+        if variables is not None:
+            check_mapping("variables", variables, "quantities by name")
+            quantities |= variables
         if activations:
             outputs = errors.attempt(ProbeActivations, model, activations, probe)
             quantities |= outputs.quantities if outputs else {}

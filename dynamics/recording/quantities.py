@@ -370,6 +370,15 @@ def checked_shape(
     return tuple(tensor.shape)
 
 
+def check_mapping(field: str, values: object, allowed: str) -> None:
+    """Raise SettingsError unless an argument is a mapping with names as its keys."""
+    if not isinstance(values, Mapping):
+        raise SettingsError(field, f"a {type(values).__name__}", allowed)
+    for name in values:
+        if not isinstance(name, str):
+            raise SettingsError(field, f"the name {name!r}", allowed)
+
+
 def check_kind(name: str, tensor: torch.Tensor, where: str = "") -> None:
     """Raise SettingsError unless a variable of this name can have the values of a
     tensor: dense and real ones, and floating-point ones for the embedding. Integers of

@@ -7,7 +7,12 @@ from typing import Any
 
 import torch
 
-from dynamics.recording.quantities import Quantity, as_array, near_names
+from dynamics.recording.quantities import (
+    Quantity,
+    as_array,
+    check_mapping,
+    near_names,
+)
 from dynamics.settings import SettingsError
 from dynamics.trajectory.schema import ACTIVATION
 
@@ -26,8 +31,12 @@ class ProbeActivations:
         if probe is None:
             allowed = "the batch on which the activations are recorded"
             raise SettingsError("probe", "none", allowed)
+        check_mapping("activations", modules, "names of modules by name")
         names = dict(model.named_modules())
         for name in modules.values():
+            if not isinstance(name, str):
+                allowed = "the name of a module as text"
+                raise SettingsError("activations", f"a {type(name).__name__}", allowed)
             if name not in names:
                 raise SettingsError("activations", name, near_names(name, names))
         self.modules = modules

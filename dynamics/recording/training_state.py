@@ -12,7 +12,10 @@ from torch.nn.parameter import is_lazy
 
 from dynamics.errors import TrajectoryError
 from dynamics.recording.processes import inner_module
+from dynamics.recording.quantities import check_mapping
 from dynamics.settings import SettingsError
+
+_OPTIMIZERS = "an optimizer of torch, or a sequence of different ones"
 
 
 def as_optimizers(optimizer: Any) -> list[Any]:
@@ -21,7 +24,11 @@ def as_optimizers(optimizer: Any) -> list[Any]:
     given = [optimizer] if hasattr(optimizer, "param_groups") else optimizer
     if not isinstance(given, Iterable):
         given = [given]
-    return [_without_wrapper(one) for one in given]
+    optimizers = [_without_wrapper(one) for one in given]
+    if not optimizers or len(set(map(id, optimizers))) < len(optimizers):
+        found = "the same one twice" if optimizers else "an empty sequence"
+        raise SettingsError("optimizer", found, _OPTIMIZERS)
+    return optimizers
 
 
 def _without_wrapper(optimizer: Any) -> Any:
@@ -31,19 +38,13 @@ def _without_wrapper(optimizer: Any) -> Any:
         return _without_wrapper(inner)
     needed = ("param_groups", "state_dict", "load_state_dict")
     if not all(hasattr(optimizer, name) for name in needed):
-        allowed = "an optimizer of torch, or a sequence of them"
-        raise SettingsError("optimizer", f"a {type(optimizer).__name__}", allowed)
+        raise SettingsError("optimizer", f"a {type(optimizer).__name__}", _OPTIMIZERS)
     return optimizer
 
 
 def check_states(states: Mapping[str, Any]) -> None:
     """Raise SettingsError unless the state of each object can be read and set."""
-    if not isinstance(states, Mapping):
-        raise SettingsError(
-            "states",
-            f"a {type(states).__name__}",
-            'objects by name, such as {"scheduler": scheduler}',
-        )
+    check_mapping("states", states, 'objects by name, such as {"scheduler": scheduler}')
     for name, state in states.items():
         if not (
             isinstance(state, torch.Generator | np.random.Generator)

@@ -16,7 +16,11 @@ import numpy as np
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from dynamics.recording.quantities import named_parameters, near_names
+from dynamics.recording.quantities import (
+    check_mapping,
+    named_parameters,
+    near_names,
+)
 from dynamics.settings import SettingsError
 
 Layers = Mapping[str, str | Sequence[str]]
@@ -55,6 +59,8 @@ class ModelLayers:
                 "no parameter of the model",
                 "an optimizer of this model's parameters",
             )
+        if patterns is not None:
+            check_mapping("layers", patterns, "patterns of parameter names by name")
         self.model = model
         self.patterns = patterns
         self.layer_of = (
@@ -157,6 +163,11 @@ def _layers_by_pattern(names: Sequence[str], patterns: Layers) -> dict[str, str]
     if not patterns:
         raise SettingsError("layers", "no layer", "one layer or more, or None")
     for layer, words in patterns.items():
+        if not isinstance(words, str | Sequence):
+            allowed = "a pattern of parameter names, or a sequence of them"
+            raise SettingsError(
+                f"layers[{layer!r}]", f"a {type(words).__name__}", allowed
+            )
         for word in _as_list(words):
             if not fnmatch.filter(names, word):
                 near = near_names(word, names)

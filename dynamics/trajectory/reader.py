@@ -13,7 +13,7 @@ import glob
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,7 +80,12 @@ def open_trajectory(
     ...     trajectory["embedding"].shape
     (2, 4, 5, 2)
     """
-    if not isinstance(path, str | Path):
+    if isinstance(path, bytes) or not isinstance(path, str | os.PathLike | Iterable):
+        raise TrajectoryError(
+            f"path: found {type(path).__name__} {path!r}, expected a path, a pattern or"
+            " several paths"
+        )
+    if not isinstance(path, str | os.PathLike):
         return _open_ensemble([Path(item) for item in path], thoroughly)
     if set("*?[") & set(str(path)) and not os.path.lexists(path):
         return _open_ensemble(_matching_files(str(path)), thoroughly, str(path))

@@ -94,6 +94,9 @@ def save_trajectory(
     >>> open_trajectory("two.nc")["seed"].values
     array([1, 4])
     """
+    if not isinstance(trajectory, xr.Dataset):
+        found = f"found a {type(trajectory).__name__}, expected an xarray.Dataset"
+        raise TrajectoryError(f"trajectory: {found}")
     path = resolve_link(path)
     check_backslash(path)
     if not trajectory.sizes.get("run") or "seed" not in trajectory:

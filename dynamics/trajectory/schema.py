@@ -172,6 +172,17 @@ MAX_LABEL = 30
 
 _OTHER_COMMENTS = DIMENSIONS | STATE_ARRAYS
 
+_TENSOR_COMMENTS = {
+    "parameter": "values of the parameter {}",
+    "buffer": "values of the buffer {}",
+    "second_moment": (
+        "running mean of the squared gradient of the parameter {}, divided by its bias"
+        " correction"
+    ),
+    "activation": "output of the module {} for the probe",
+}
+"""What variables of recorded models are, by their names up to the first dot."""
+
 
 def axis_label(name: str) -> str:
     """The name of a variable as the label of an axis; the end of a long one, in which
@@ -190,7 +201,9 @@ def describe_variables(dataset: xr.Dataset) -> xr.Dataset:
         name = str(key)
         attrs = dataset[key].attrs
         known = VARIABLES.get(name)
-        comment = known.comment if known else _OTHER_COMMENTS.get(name, "")
+        kind, _, tensor = name.partition(".")
+        comment = _TENSOR_COMMENTS.get(kind, "").format(tensor) if tensor else ""
+        comment = known.comment if known else _OTHER_COMMENTS.get(name, comment)
         label = known.long_name if known else axis_label(name)
         given = attrs.get("long_name", "")
         if len(given) > MAX_LABEL:

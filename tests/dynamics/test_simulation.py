@@ -304,6 +304,8 @@ INVALID = [
         )
     ),
     *(("out", "a\0b.nc"), ("seed", -1), ("every", 0), ("record", "some")),
+    *(("out", value) for value in (3, b"a.nc", ["a.nc"])),
+    *(("settings", value) for value in (None, 3, "particles", {}, ParticleSettings)),
 ]
 
 

@@ -148,6 +148,17 @@ def test_explained_variance_is_that_between_runs(generator):
     assert explained_variance(result).value == pytest.approx(1 / 3, abs=0.03)
 
 
+def test_an_outcome_by_chance_is_not_explained_and_has_an_interval(generator):
+    p = generator.binomial(20, 0.5, (30, 1, 1)) / 20
+    dims = ("run", "step", "displacement")
+    result = xr.Dataset(
+        {"committor": (dims, p), "trials": (dims, np.full(p.shape, 20))}
+    )
+    value, low, high = explained_variance(result)
+    assert low == 0
+    assert 0 <= value < high < 0.2
+
+
 def test_nothing_is_explained_with_one_copy_a_state():
     """The variance of the outcome within a state is then unknown."""
     assert np.isnan(explained_fraction(np.zeros(0), np.zeros(0)))

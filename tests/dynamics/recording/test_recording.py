@@ -527,6 +527,38 @@ def test_a_learning_rate_that_cannot_be_meant_is_named(path):
         dynamics.record(model, optimizer, path)
 
 
+WRONG_KINDS = [
+    *(("model", value) for value in (3, "word", [torch.nn.Linear(1, 1)], None)),
+    *(("optimizer", value) for value in (3, "word", [], None)),
+    *(("path", value) for value in (3, b"a.nc", ["a.nc"], None)),
+    *(("model_file", value) for value in (3, ["a.py"])),
+    *(
+        (name, value)
+        for name in ("variables", "layers", "states", "activations")
+        for value in (3, "word", ["a"], {1: "embed"}, {"a": 3})
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG_KINDS)
+def test_arguments_of_another_kind_are_refused_by_name(path, name, value):
+    model, optimizer, _ = create_training()
+    given = {"model": model, "optimizer": optimizer, "path": path, name: value}
+    if name == "activations":
+        given["probe"] = torch.zeros(1, dtype=torch.long)
+    with pytest.raises(SettingsError) as error:
+        dynamics.record(**given)
+    fields = {name, "a"} if name == "variables" else {name.removesuffix("_file")}
+    assert error.value.field.partition("[")[0] in fields
+    assert "\n" not in str(error.value)
+
+
+def test_an_optimizer_that_is_given_twice_is_refused(path):
+    model, optimizer, _ = create_training()
+    with pytest.raises(SettingsError, match="optimizer: found the same one twice"):
+        dynamics.record(model, [optimizer, optimizer], path)
+
+
 @pytest.mark.parametrize(("change", "message"), BAD_ARGUMENTS)
 def test_bad_arguments_are_named_and_nothing_is_written(path, change, message):
     model, optimizer, _ = create_training()
