@@ -73,7 +73,7 @@ def draw_tokens(
 
     mark: area of a token in square points; letters: font size of its number. By default
     both fit a panel of 2.4 inches. side: width of the panel in inches after the layout
-    of the figure; default: its present one."""
+    of the figure, by default its present one."""
     n = len(points)
     colours = class_colours(n)
     axes.spines[:].set_visible(True)

@@ -89,5 +89,6 @@ def test_the_figure_of_a_diverged_run_shows_its_last_finite_frame():
     figure = plot_weight_spectra(weight_spectra(trained, range(4)))
     ranks = weight_spectra(trained, [1])["effective_rank"].squeeze()
     layer = str(ranks["layer"][int(np.argmax(ranks.values))].item())
-    assert figure.axes[3].get_title() == f"singular values of {layer.replace('_', ' ')}"
+    title = f"singular values of {layer.replace('_', ' ')}, largest dark"
+    assert figure.axes[3].get_title() == title
     plot_weight_spectra(weight_spectra(trained, [3]))

@@ -128,7 +128,7 @@ def test_the_printed_columns_are_written_as_latex(tmp_path):
     text = path.read_text()
     assert text.startswith("\\begin{tabular}")
     first, second = [line for line in text.splitlines() if line.count(" & ") == 3][1:]
-    assert r"50\% \& more\_or|less" in first
+    assert r"50\% \& more\_or\textbar{}less" in first
     assert r"34.9 $\pm$ 1.2" in first
     assert r"f\_a" in text
     assert "±" not in text
