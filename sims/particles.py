@@ -49,6 +49,7 @@ def main(options: Options) -> None:
     command_line.print_diverged(
         trajectory, "left out of the picture and the table", options.log
     )
+    command_line.print_large_steps(trajectory, options.log)
     command_line.draw_ends(ends, settings, steps, options, path)
     structures.print_ca_table([structures.ca_table_row(trajectory)], options.csv)
 

@@ -99,6 +99,8 @@ def print_sweep(
     counts = f"({computed} computed, {len(files) - computed} found)"
     print(f"points      {len(rows)} in {folder} {counts}", file=options.log)
     print(f"sweep       {out}{replaced}", file=options.log)
+    if result.attrs.get("system") == "particles":
+        command_line.print_points_with_large_steps(files, options.log)
     table = output.make_table(rows)
     columns = command_line.sweep_table_columns(result, table)
     if axes:

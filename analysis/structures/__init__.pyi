@@ -18,6 +18,7 @@ from .embedding_motion import embedding_displacement as embedding_displacement
 from .embedding_motion import embedding_speed as embedding_speed
 from .embedding_motion import frame_displacements as frame_displacements
 from .embedding_motion import frame_speeds as frame_speeds
+from .embedding_motion import last_step_movements as last_step_movements
 from .embedding_motion import on_normalised_time as on_normalised_time
 from .embedding_motion import resample_evenly as resample_evenly
 from .embedding_motion import rise_times as rise_times

@@ -24,6 +24,9 @@ from analysis.structures.embedding_arrays import (
     check_embedding,
     embedding_variable,
 )
+from dynamics.errors import TrajectoryError
+from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory.schema import check_variable_recorded
 
 _NEAR = 1e-9
 """A time this near to a frame, as a fraction of the interval between two frames, counts
@@ -126,6 +129,45 @@ def embedding_displacement(trajectory: xr.Dataset) -> xr.DataArray:
     return apply_to_frames(
         frame_displacements, trajectory, "displacement", about, **_SERIES
     )
+
+
+def last_step_movements(trajectory: xr.Dataset) -> np.ndarray:
+    """How far the last step has moved the embedding of each run, relative to the norm
+    of the embedding without its mean.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        Of particles or of a network of this package, with the embedding and its
+        `update_norm`.
+
+    Returns
+    -------
+    array, shape (run,)
+        Dimensionless; 0 at step 0, and NaN for runs that have diverged.
+
+    Raises
+    ------
+    TrajectoryError
+        If one of both is not recorded.
+
+    Examples
+    --------
+    >>> from analysis.structures import last_step_movements
+    >>> from dynamics import ParticleSettings, simulate
+    >>> coarse = ParticleSettings(n=59, step_size=0.003)
+    >>> last_step_movements(simulate(coarse, runs=3, steps=100, progress=False)) > 0.2
+    array([ True,  True,  True])
+    """
+    for name in ("embedding", "update_norm"):
+        check_variable_recorded(trajectory, name)
+    if "embedding" not in trajectory["layer"]:
+        raise TrajectoryError("update_norm: no layer embedding, expected its norms")
+    last = trajectory["embedding"].isel(step=-1).transpose("run", "token", "axis")
+    x = last.values.astype(np.float64)
+    size = np.linalg.norm(x - x.mean(axis=1, keepdims=True), axis=(1, 2))
+    moved = trajectory["update_norm"].isel(step=-1).sel(layer="embedding").values
+    return np.where(not_diverged(trajectory), ratio(moved, size), np.nan)
 
 
 # ---------------------------------------------------------------------- normalised time

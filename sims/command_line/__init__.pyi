@@ -5,6 +5,10 @@ from .ensemble_run import options_from_trajectory as options_from_trajectory
 from .ensemble_run import print_backend as print_backend
 from .ensemble_run import print_diverged as print_diverged
 from .ensemble_run import run_ensemble as run_ensemble
+from .particle_steps import print_large_steps as print_large_steps
+from .particle_steps import (
+    print_points_with_large_steps as print_points_with_large_steps,
+)
 from .run_files import UNREADABLE as UNREADABLE
 from .run_files import describe_run_file as describe_run_file
 from .run_files import list_run_files as list_run_files
