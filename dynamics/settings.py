@@ -364,6 +364,12 @@ class ParticleSettings(StartSettings):
         self._check_start()
 
 
+def scaled_step_size(step_size: float, n: int) -> float:
+    """The step size with which N particles move as far in a step as 17 particles, the
+    number in CA, move with `step_size`: forces grow as N²."""
+    return step_size * (ParticleSettings.n / n) ** 2
+
+
 @dataclass(frozen=True)
 class OptimizerSettings:
     """The optimizer, shared by the settings of both networks. All values are

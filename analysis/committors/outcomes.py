@@ -48,9 +48,9 @@ class NamedOutcome(NamedTuple):
     variable: str
     """The recorded variable that it depends on."""
     levels: str = ""
-    """The levels that it can have, in words; none if it has no level."""
+    """Description of the allowed levels for messages; empty if the outcome has no level."""
     allows: Callable[[float], bool] = math.isfinite
-    """Whether a level is one of these."""
+    """Whether a level is allowed."""
     level: float | None = None
     """Default level; None if one must be given."""
 

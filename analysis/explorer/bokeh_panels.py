@@ -42,7 +42,7 @@ from analysis.panels.scene import (
     Points,
     Scene,
 )
-from analysis.panels.style import width_of_split
+from analysis.panels.style import widest_first, width_of_split
 
 _MARK_SIZE, _LABELLED_MARK_SIZE = 7.0, 14.0
 """Diameter of a marker of size 1, and of a marker with a label, in pixels."""
@@ -390,16 +390,16 @@ def _add_curves(
 ) -> dict[str, Any]:
     """Add curves, with the events of the run above them, and a cursor."""
     x, y = np.asarray(layer.x, np.float64), np.asarray(layer.y, np.float64)
-    widths = [width_of_split(name) for name in layer.names]
-    order = np.argsort(np.negative(widths), kind="stable")
+    order = widest_first(layer.names)
+    names = [layer.names[curve] for curve in order]
     source = models.ColumnDataSource(
         {
             "x": [x] * len(y),
             "y": [y[curve] for curve in order],
             "colour": [to_hex(layer.colours[curve]) for curve in order],
-            "label": [layer.names[curve] for curve in order],
+            "label": names,
             "place": order,
-            "width": [_CURVE_WIDTH * widths[curve] for curve in order],
+            "width": [_CURVE_WIDTH * width_of_split(name) for name in names],
         }
     )
     glyph = models.MultiLine(xs="x", ys="y", line_color="colour", line_width="width")

@@ -21,7 +21,7 @@ from analysis.explorer.screen import panel_grid
 from analysis.panels.colours import colour, named_colours
 from analysis.panels.common_panels import EMBEDDING_EXPLANATION, token_points
 from analysis.panels.scene import Arrows, Curves, Image, Map, Panel, Points
-from analysis.panels.style import width_of_split
+from analysis.panels.style import widest_first, width_of_split
 
 MAP_SIDE = 100
 """Rows and columns of class maps and densities."""
@@ -169,11 +169,11 @@ class LiveCharts:
         tooltips += "".join(
             f"<br>{label}: @{column}" for column, label in chart.curves.items()
         )
-        curves = list(zip(chart.curves.items(), map(to_hex, rgb), strict=True))
-        curves.sort(key=lambda curve: -width_of_split(curve[0][1]))
-        for (column, label), ink in curves:
-            width = 1.6 * width_of_split(label)
-            line = {"line_color": ink, "line_width": width}
+        columns = list(chart.curves)
+        for curve in widest_first(labels):
+            column, ink = columns[curve], to_hex(rgb[curve])
+            width = 1.6 * width_of_split(labels[curve])
+            line: dict[str, Any] = {"line_color": ink, "line_width": width}
             plot.line("x", column, source=self.source, **line)
             plot.scatter("x", column, source=self.latest, size=6, color=ink)
         add_hover(plot, plot.renderers[0], tooltips, across=True)

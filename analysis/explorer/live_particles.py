@@ -43,7 +43,7 @@ from analysis.panels.scene import Arrows, Image, Points
 from analysis.structures.circles_and_grids import CIRCLE_RATIO
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.forces import CA, CONSTANTS, law_from_json
-from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.settings import ParticleSettings, SettingsError, scaled_step_size
 from dynamics.settings_text import EXPRESSIONS
 from dynamics.tasks import all_pairs, modular_sum
 
@@ -230,7 +230,7 @@ class ParticlesPage(LivePage):
         running goes on. If N is changed on the
         page, the step size becomes the usual one; an address gives both."""
         if self.player.timer.is_running and [event.name for event in events] == ["n"]:
-            usual = round(usual_step_size(self.settings.n), 5)
+            usual = round(scaled_step_size(PARTICLES.step_size, self.settings.n), 5)
             low, high = self.settings.param.step_size.bounds
             self.settings.step_size = min(max(usual, low), high)
         values = self.setting_values()
@@ -341,7 +341,7 @@ class ParticlesPage(LivePage):
             return f"; N = {settings.n}, D = {settings.dim}: kernels are being compiled"
         if self.refusal:
             return f"; {self.refusal}"
-        usual = usual_step_size(n)
+        usual = scaled_step_size(PARTICLES.step_size, n)
         if self.run.settings.step_size <= LARGE_STEP * usual:
             return ""
         return f"; the step size is large for N = {n}: {usual:.1g} is usual"
@@ -411,11 +411,6 @@ def why_refused(settings: ParticleSettings, seed: int) -> str:
     except SettingsError as error:
         return str(error)
     return ""
-
-
-def usual_step_size(n: int) -> float:
-    """The step size that suits N particles: forces grow as N²."""
-    return PARTICLES.step_size * (PARTICLES.n / n) ** 2
 
 
 def nearest_basis(basis: np.ndarray, before: np.ndarray) -> np.ndarray:

@@ -389,8 +389,8 @@ def _by_parameter(
 
 
 def lacks_moments(model: RecordedModel) -> bool:
-    """Whether second moments of gradients were not recorded, and the optimizer may have
-    them: it is not known to be gradient descent, with or without momentum."""
+    """Whether a file lacks second moments of gradients that the optimizer may have.
+    Gradient descent has none, with or without momentum."""
     if model.has_moments or OPTIMIZER_NUMBERS not in model.trajectory:
         return not model.has_moments
     names = json.loads(model.trajectory.attrs[OPTIMIZER_NUMBERS])

@@ -179,7 +179,7 @@ def _csv_text(table: pd.DataFrame) -> str:
 _LATEX_SYMBOLS = str.maketrans(
     {"±": r"$\pm$", "<": "$<$", ">": "$>$", "|": r"\textbar{}"}
 )
-"""Symbols that LaTeX prints otherwise in its default encoding of fonts."""
+"""LaTeX for symbols that it does not print, or prints as others, with its default fonts."""
 
 
 def _latex_text(printed: pd.DataFrame) -> str:

@@ -30,7 +30,7 @@ _BROKEN = "--", "-."
 """Styles of these lines, in turn."""
 
 _MARKERS = "osD^vP<X>*"
-"""Markers of curves in an order, in turn."""
+"""Markers of curves for increasing values of a number, such as N."""
 
 _WIDEST = 2.2
 """Width of the first of several lines that may lie on each other, as a multiple of the

@@ -29,7 +29,7 @@ _CLOSEST = 0.9
 """Smallest distance of two numbered marks, relative to their diameter."""
 
 _MOVED = 0.1
-"""Distance from its token from which on a mark is hollow, relative to its diameter."""
+"""A mark that is farther from its token is hollow. Relative to the diameter of a mark."""
 
 _ROUNDS = 500
 """Largest number of rounds in which marks move apart."""
@@ -124,9 +124,9 @@ def draw_tokens(
 
 
 def spread_marks(points: np.ndarray, apart: float, reach: float) -> np.ndarray:
-    """Places near points (point, 2) that are at least a distance apart, if there is
-    room for them between -reach and reach on both axes. Points that are far from all
-    others keep their places."""
+    """Move points (point, 2) that are closer to each other than a distance until none
+    is, or the rounds are over; return the places, (point, 2). Points that are far from
+    all others stay. The moved ones stay between -reach and reach on both axes."""
     places = points.astype(np.float64)
     angle = 2.4 * np.arange(len(points))  # so that points on a line leave it
     nudges = 0.05 * apart * np.stack([np.cos(angle), np.sin(angle)], axis=1)

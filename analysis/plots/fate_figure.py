@@ -144,8 +144,8 @@ def plot_explained_variance(results: Mapping[str, xr.Dataset]) -> Figure:
 
 
 def _system_shades(results: Mapping[str, xr.Dataset]) -> dict[str, np.ndarray]:
-    """Colours of results by their names: that of particles or of networks; of several
-    results at later steps with the same one, shades from full to pale."""
+    """Colours of results by their names: violet for particles, green for networks. Those
+    results that have several steps get different shades of their colour."""
     shades: dict[str, np.ndarray] = {}
     for particles in (True, False):
         ink = np.array(to_rgb(colour("particles" if particles else "network")))

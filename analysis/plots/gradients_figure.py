@@ -45,12 +45,12 @@ _BASELINE_MARKS: dict[str, tuple[dict[str, Any], str]] = {
 _EVENT_NAMES = {"drop": "drop of the loss", "spike": "spike", "escape": "departure"}
 
 _LINE_STYLES = {"spike": ":"}
-"""Styles of the lines of events that are not solid."""
+"""Line styles by the kind of event; the lines of other kinds are solid."""
 
 _NORM_PANELS = ("levels", "strips")
 
 _STRIP = 0.85
-"""Height of the largest norm over its running median, relative to the distance between layers."""
+"""Height of the largest value of a strip; the distance between two strips is 1."""
 
 _MANY_FRAMES = 300
 """If a run has more frames than this, the curves of training, test and unseen data are
@@ -160,8 +160,13 @@ def _plot_run(
     levels, strips = (panels[name] for name in _NORM_PANELS)
     peaks = 0
     if len(time):
-        _plot_levels(levels, one, time, config.width(len(time)))
-        peaks = _plot_strips(strips, one, time, config)
+        norms = one["gradient_norm"].transpose("layer", "step").values
+        norms = norms[:, : len(time)].astype(np.float64)
+        window = (1, config.width(len(time)))
+        medians = median_filter(norms, window, mode="nearest")
+        looks = layer_looks(_layers(one))
+        _plot_levels(levels, time, medians, looks)
+        peaks = _plot_strips(strips, time, norms, medians, looks, config)
     levels.set(title=f"running median of the {norm}", ylabel="norm")
     strips.set(
         title="norm over its running median, log, layers as in the legend",
@@ -200,34 +205,41 @@ def _plot_metric(axes: Axes, one: xr.Dataset, name: str, time: np.ndarray) -> No
         axes.set_ylim(-0.03, 1.03)
 
 
-def _plot_levels(axes: Axes, one: xr.Dataset, time: np.ndarray, width: int) -> None:
-    """Draw the running median over a window of the norm of each layer."""
-    norms = _norms(one, time)
-    for look, norm in zip(layer_looks(_layers(one)), norms, strict=True):
-        median = median_filter(norm, width, mode="nearest")
+def _plot_levels(
+    axes: Axes,
+    time: np.ndarray,
+    medians: np.ndarray,
+    looks: Sequence[Mapping[str, Any]],
+) -> None:
+    """Draw the running medians of the norms (layer, step)."""
+    for look, median in zip(looks, medians, strict=True):
         axes.plot(time, median, **look, marker=_line_marker(time))
-    if (norms > 0).any():
+    if (medians > 0).any():
         axes.set_yscale("log")
 
 
 def _plot_strips(
-    axes: Axes, one: xr.Dataset, time: np.ndarray, config: DetectionConfig
+    axes: Axes,
+    time: np.ndarray,
+    norms: np.ndarray,
+    medians: np.ndarray,
+    looks: Sequence[Mapping[str, Any]],
+    config: DetectionConfig,
 ) -> int:
-    """Draw how far the norm of each layer is above its running median, as a logarithm
-    relative to the largest one, the first layer at the top, and dots at its peaks;
-    return the number of these."""
-    norms = _norms(one, time)
-    width = config.width(len(time))
+    """Draw a strip for each layer, the first one at the top: the logarithm of its norm
+    over the running median, up to the largest one, with dots at the peaks of the norm.
+    Return the number of peaks.
+
+    norms, medians: (layer, step)."""
     peaks = 0
     dots: dict[str, Any] = {
         "markeredgecolor": colours.colour("background"),
         "markeredgewidth": 0.4,
         "zorder": 4,
     }
-    for place, (look, norm) in enumerate(
-        zip(layer_looks(_layers(one)), norms, strict=True)
+    for place, (look, norm, median) in enumerate(
+        zip(looks, norms, medians, strict=True)
     ):
-        median = median_filter(norm, width, mode="nearest")
         ratio = norm / np.where(median > 0, median, np.nan)
         height = np.log(np.maximum(ratio, 1))
         largest = np.fmax.reduce(height, initial=0) or 1.0
@@ -246,12 +258,6 @@ def _plot_strips(
     return peaks
 
 
-def _norms(one: xr.Dataset, time: np.ndarray) -> np.ndarray:
-    """The norms of a run in double precision, (layer, step)."""
-    norms = one["gradient_norm"].transpose("layer", "step").values
-    return norms[:, : len(time)].astype(np.float64)
-
-
 def _layers(data: xr.Dataset) -> list[str]:
     return data["layer"].values.astype(str).tolist()
 
@@ -268,8 +274,8 @@ def _mark_events(
     time: np.ndarray,
     config: DetectionConfig,
 ) -> dict[str, Any]:
-    """Mark drops of the loss by bands, and other events by lines; return their looks by
-    the names of the events."""
+    """Mark drops of the loss by bands, and other events by lines; return the entries of
+    the legend."""
     result: dict[str, Any] = {}
     frames = np.arange(len(time))
     for kind, events in loss_events_by_kind(falling, particles, config).items():

@@ -45,6 +45,7 @@ from dynamics.settings import (
     ParticleSettings,
     SettingsError,
     check_integer,
+    scaled_step_size,
 )
 from dynamics.sweeps.design import (
     SweepDesign,
@@ -59,10 +60,6 @@ SCALING_SETTINGS = {"particles": "fa", "modular": "weight_decay"}
 
 ScaledSettings = TypeVar("ScaledSettings", bound=ParticleSettings | ModularSettings)
 
-REFERENCE_SIZE = 17
-"""The N at which particles have the step size of their settings."""
-
-
 # ------------------------------------------------------------------------------- design
 
 
@@ -73,7 +70,7 @@ def settings_of_size(settings: ScaledSettings, n: int) -> ScaledSettings:
     if isinstance(settings, ModularSettings):
         return dataclasses.replace(settings, n=n)
     return dataclasses.replace(
-        settings, n=n, step_size=settings.step_size * (REFERENCE_SIZE / n) ** 2
+        settings, n=n, step_size=scaled_step_size(settings.step_size, n)
     )
 
 

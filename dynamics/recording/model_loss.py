@@ -71,7 +71,7 @@ class ModelLoss(NamedTuple):
     path: Path | None = None
     """The file that defines both."""
     field: str = "loss"
-    """The argument or option that has given them, which errors name."""
+    """Name of the argument or option for error messages."""
 
 
 def load_loss(path: str | Path) -> ModelLoss:

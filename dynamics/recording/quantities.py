@@ -371,7 +371,7 @@ def checked_shape(
 
 
 def check_mapping(field: str, values: object, allowed: str) -> None:
-    """Raise SettingsError unless an argument is a mapping with names as its keys."""
+    """Raise SettingsError unless an argument is a mapping whose keys are strings."""
     if not isinstance(values, Mapping):
         raise SettingsError(field, f"a {type(values).__name__}", allowed)
     for name in values:

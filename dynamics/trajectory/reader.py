@@ -80,12 +80,12 @@ def open_trajectory(
     ...     trajectory["embedding"].shape
     (2, 4, 5, 2)
     """
-    if isinstance(path, bytes) or not isinstance(path, str | os.PathLike | Iterable):
-        raise TrajectoryError(
-            f"path: found {type(path).__name__} {path!r}, expected a path, a pattern or"
-            " several paths"
-        )
     if not isinstance(path, str | os.PathLike):
+        if isinstance(path, bytes) or not isinstance(path, Iterable):
+            raise TrajectoryError(
+                f"path: found {type(path).__name__} {path!r}, expected a path, a pattern"
+                " or several paths"
+            )
         return _open_ensemble([Path(item) for item in path], thoroughly)
     if set("*?[") & set(str(path)) and not os.path.lexists(path):
         return _open_ensemble(_matching_files(str(path)), thoroughly, str(path))

@@ -181,7 +181,8 @@ _TENSOR_COMMENTS = {
     ),
     "activation": "output of the module {} for the probe",
 }
-"""What variables of recorded models are, by their names up to the first dot."""
+"""Comments of variables of recorded models, by the part of their names before the first
+dot."""
 
 
 def axis_label(name: str) -> str:

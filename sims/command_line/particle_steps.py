@@ -1,18 +1,17 @@
-"""Steps of particles that are too large for structures to form."""
+"""Warnings that the step size of particles is too large for structures to form."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import xarray as xr
 
 from analysis.structures import last_step_movements
-from analysis.structures.finite_size import settings_of_size
 from dynamics import open_trajectory
-from dynamics.settings import ParticleSettings
+from dynamics.settings import ParticleSettings, scaled_step_size
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 
@@ -41,14 +40,14 @@ def last_movement(trajectory: xr.Dataset) -> float:
 
 
 def print_large_steps(trajectory: xr.Dataset, log: TextIO) -> None:
-    """Print if the last step has moved particles by more than `MOST_MOVEMENT`, and a
-    smaller step size."""
+    """Print a warning that names a smaller step size, if the last step has moved
+    particles by more than `MOST_MOVEMENT`."""
     moved = last_movement(trajectory)
-    settings = read_settings(trajectory)
-    if not moved > MOST_MOVEMENT or not isinstance(settings, ParticleSettings):
+    if not moved > MOST_MOVEMENT:
         return
-    scaled = settings_of_size(ParticleSettings(), settings.n).step_size
-    smaller = min(scaled, settings.step_size / 2)
+    settings: Any = read_settings(trajectory)
+    usual = scaled_step_size(ParticleSettings.step_size, settings.n)
+    smaller = min(usual, settings.step_size / 2)
     print(
         f"step size   {settings.step_size:g} is large: the last step moved particles by"
         f" {100 * moved:.0f}% of their distance\n            from the origin (median)"
@@ -58,7 +57,7 @@ def print_large_steps(trajectory: xr.Dataset, log: TextIO) -> None:
 
 
 def print_points_with_large_steps(files: Sequence[Path], log: TextIO) -> None:
-    """Print at how many points of a sweep steps are so large."""
+    """Print a warning with the number of points of a sweep whose last steps are so large."""
     large = 0
     for file in files:
         with open_trajectory(file) as trajectory:

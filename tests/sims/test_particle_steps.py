@@ -1,4 +1,4 @@
-"""The line about steps of particles that are too large."""
+"""The warning that the step size of particles is too large."""
 
 import numpy as np
 import pytest
@@ -60,6 +60,7 @@ def test_other_systems_noise_and_diverged_runs_have_no_movement():
         ("--n 59 --fa 2", "try --step-size 0.00025"),
         ("--n 59 --fa 2 --record metrics", "try --step-size 0.00025"),
         ("--n 7 --step-size 0.3", "try --step-size 0.018"),
+        ("--n 2 --step-size 5", "try --step-size 0.22"),
         ("--n 17 --fa 2", ""),
         ("--n 59 --fa 2 --step-size 2.5e-4", ""),
     ],

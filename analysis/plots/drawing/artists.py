@@ -46,7 +46,7 @@ from analysis.panels.scene import (
     Panel,
     Points,
 )
-from analysis.panels.style import current_style
+from analysis.panels.style import current_style, widest_first
 from analysis.plots.curves import set_width_of_split
 from analysis.plots.symbols import typeset
 
@@ -609,8 +609,7 @@ class CurvesArtist:
         for values, rgb, name in zip(self.y, layer.colours, names, strict=True):
             (line,) = axes.plot(self.x, values, color=rgb, linewidth=LINE * px)
             set_width_of_split(line, name)
-        widths = [line.get_linewidth() for line in axes.lines[-len(names) :]]
-        self.order = np.argsort(-np.array(widths), kind="stable")
+        self.order = widest_first(names)
         self.cursor = axes.axvline(
             self.x[0],
             color=colour("muted"),

@@ -1,4 +1,4 @@
-"""Names of one's own in figures: those that matplotlib takes for formulae."""
+"""Names with dollar signs in figures, which matplotlib may read as formulae."""
 
 import pytest
 from hypothesis import given
